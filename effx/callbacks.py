@@ -137,7 +137,7 @@ def _call(
     ordered: bool,
     vmap_method: str | None,
 ) -> PyTree:
-    check_function(what, callback)
+    check_function(callback, what=what)
     leaves, in_tree = flatten((args, kwargs))
     arrays = as_arrays(what, leaves, (args, kwargs))
     outs, out_tree = flatten(declared)

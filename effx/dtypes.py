@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, cast, overload
 import ml_dtypes
 import numpy as np
 
-from effx.errors import DTypeError, OptionError, user_passed_operands, warn_user
+from effx.errors import DTypeError, OptionError, name_user_call, user_passed_operands, warn_user
 from effx.errors import TypePromotionError as TypePromotionError
 from effx.flags import enable_x64, explicit_x64_dtypes, numpy_dtype_promotion
 
@@ -310,7 +310,7 @@ def as_dtype(dtype: DTypeLike) -> DType:
     native = numpy_dtype.newbyteorder("=")
     if native in _SHORT:
         return _FROM_SHORT[_SHORT[native]]
-    raise DTypeError(f"canonicalize: got {numpy_dtype}, {_EXPECTED}")
+    raise DTypeError(f"{name_user_call()}: got {numpy_dtype}, {_EXPECTED}")
 
 
 def _numpy_dtype(dtype: DTypeLike) -> DType:
@@ -325,7 +325,7 @@ def _numpy_dtype(dtype: DTypeLike) -> DType:
             return np.dtype(cast("str", dtype))
         except TypeError:
             pass
-    raise DTypeError(f"canonicalize: got {dtype!r}, {_EXPECTED}")
+    raise DTypeError(f"{name_user_call()}: got {dtype!r}, {_EXPECTED}")
 
 
 def short_name(dtype: DType) -> str:

@@ -61,6 +61,7 @@ __all__ = [
     "UndefinedRuleError",
     "UnexpectedTracerError",
     "hide_internal_frames",
+    "name_user_call",
     "source_of",
     "user_frame",
     "warn_user",
@@ -111,14 +112,59 @@ def user_frame(depth: int = 1) -> FrameType | None:
     return frame
 
 
-# Classes whose methods users call; the methods of others are details of a function.
-_PUBLIC_CLASSES = ("Array.", "IndexUpdate.", "ufunc.")
+# Classes whose methods are known by their names alone, as functions are; others' by the name of their class too.
+_ARRAY_CLASSES = ("Array.", "IndexUpdate.")
 # Modules whose frames may stand between a user's function and the transformation that calls it.
 _CALLBACK_MODULES = ("effx.transforms.", "effx.tracing.", "effx.handlers.")
 # Functions that may stand there too: they only call another one.
 _CALLERS = ("__call__", "call_in_transformation")
 # Modules of the rules of operations, if a frame of theirs stands inside of the public function.
 _RULE_MODULES = ("effx.handlers.", "effx.families.")
+
+
+def name_user_call() -> str:
+    """Returns the name of the function or method of effx that the user's code called: the start of an error's text.
+
+    It is the outermost public function between the caller and the user's code, or the transformation that calls the
+    function as if it were the user's. `x @ y` calls the function `matmul`, and `x[i]` a special method, which is named
+    where there is no function. Where nothing public is on the stack, the user's code called a function that is not.
+
+    It walks the stack, so call it only where an error is raised.
+    """
+    name = special = ""
+    called = "operand"
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_internal(frame.f_code):
+        public_name = _public_name(frame)
+        called = frame.f_code.co_qualname.partition(".")[0]
+        if public_name.startswith("__"):
+            special = public_name.strip("_")
+        elif public_name:
+            name = public_name
+        elif name and str(frame.f_globals.get("__name__", "")).startswith(_CALLBACK_MODULES):
+            break
+        frame = frame.f_back
+    return name or special or ("operand" if called.startswith("_") else called)
+
+
+def _public_name(frame: FrameType) -> str:
+    """Returns by which name users know the function of a frame; an empty text if it is not public.
+
+    What a public function returns, or defines for itself, has its name.
+    """
+    qualified, public = frame.f_code.co_qualname.partition(".<locals>")[0], frame.f_globals.get("__all__", ())
+    owner, _, name = qualified.rpartition(".")
+    is_special = name.startswith("__") and name.endswith("__")
+    if name.startswith("_") and not is_special:
+        return ""
+    if not owner:
+        return name if name in public else ""
+    if qualified.startswith(_ARRAY_CLASSES):
+        return name
+    if owner not in public or owner == "Operation":
+        return ""
+    owner = getattr(frame.f_locals.get("self"), "__name__", owner)  # a ufunc's is `add`
+    return owner if name in ("__init__", "__call__") else name if is_special else f"{owner}.{name}"
 
 
 def user_passed_operands() -> bool:
@@ -136,16 +182,12 @@ def user_passed_operands() -> bool:
     promoter = ""  # the name of the innermost public function
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_internal(frame.f_code):
-        code, module = frame.f_code, str(frame.f_globals.get("__name__", ""))
-        name = code.co_name
+        module, name = str(frame.f_globals.get("__name__", "")), frame.f_code.co_name
         if not promoter:
             if module.startswith(_RULE_MODULES):
                 return False
-            # The call of a ufunc leads to its function, which promotes; a method may call the function of its name.
-            is_private = name.startswith("_") and not name.endswith("__")
-            is_method = code.co_qualname.startswith(_PUBLIC_CLASSES) and not is_private and name != "__call__"
-            if is_method or name in frame.f_globals.get("__all__", ()):
-                promoter = name
+            promoter = _public_name(frame) and name
+        # The call of a ufunc leads to its function, which promotes; a method may call the function of its name.
         elif name not in (promoter, *_CALLERS) and not module.startswith(_CALLBACK_MODULES):
             return False
         frame = frame.f_back
@@ -518,19 +560,21 @@ class CompatError(EffxError, ImportError):
     """`import jax` cannot import effx in this process."""
 
 
-def check_function(what: str, fun: object) -> None:
+def check_function(fun: object, *, what: str = "") -> None:
     """Checks the function that a transformation gets.
 
     Raises:
         TransformError: it is not callable, or a generator function.
     """
     if not callable(fun):
-        raise TransformError(f"{what}: expected a function, got {fun!r} of type {type(fun).__name__}")
+        raise TransformError(
+            f"{what or name_user_call()}: expected a function, got {fun!r} of type {type(fun).__name__}"
+        )
     if isgeneratorfunction(fun):
         name = getattr(fun, "__name__", None) or getattr(getattr(fun, "func", None), "__name__", repr(fun))
         raise TransformError(
-            f"{what}: expected a function, got the generator function {name}, which runs after it has returned; "
-            f"return a list instead"
+            f"{what or name_user_call()}: expected a function, got the generator function {name}, which runs after "
+            f"it has returned; return a list instead"
         )
 
 

@@ -80,7 +80,7 @@ def ravel_pytree(pytree: PyTree) -> tuple[Array, Callable[[Array], PyTree]]:
     6.0
     """
     leaves, tree = flatten(pytree)
-    arrays = [as_operand(leaf, "ravel_pytree") for leaf in leaves]
+    arrays = [as_operand(leaf) for leaf in leaves]
     types = [x.type for x in arrays]
     parts = [reshape(x, -1) for x in promote_dtypes(*arrays)] if arrays else []
     flat = concatenate(parts) if parts else make_filled((0,), 0, dtypes.canonicalize(float))

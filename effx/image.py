@@ -11,7 +11,7 @@ from effx.array import Array, Operand, arithmetic, reducing
 from effx.array.indexing import count_up, iota_along_axis
 from effx.array.promotion import as_operand, convert, size_scalar, to_host_array
 from effx.array.shaping import expand_dims, moveaxis, normalize_axis, to_shape
-from effx.errors import DTypeError, OptionError, ShapeError
+from effx.errors import DTypeError, OptionError, ShapeError, name_user_call
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import Shape
 from effx.ir.values.scalars import scalar
@@ -75,11 +75,11 @@ _NAMES = {
 }
 
 
-def _parse_method(what: str, method: str | ResizeMethod) -> ResizeMethod:
+def _parse_method(method: str | ResizeMethod) -> ResizeMethod:
     if isinstance(method, ResizeMethod):
         return method
     if not isinstance(method, str):
-        raise DTypeError(f"{what}: the method must be a ResizeMethod or its name, got {method!r}")
+        raise DTypeError(f"{name_user_call()}: the method must be a ResizeMethod or its name, got {method!r}")
     return ResizeMethod.from_string(method)
 
 
@@ -139,9 +139,9 @@ def _apply_weights(x: Array, axis: int, weights: Array, precision: object) -> Ar
     return moveaxis(resampled, -1, axis)
 
 
-def _widen_image(what: str, image: Operand) -> tuple[Array, dtypes.DType]:
+def _widen_image(image: Operand) -> tuple[Array, dtypes.DType]:
     """Returns an image whose numbers have at least 32 bits, and the dtype of the result."""
-    x = arithmetic.to_inexact(as_operand(image, what))
+    x = arithmetic.to_inexact(as_operand(image))
     dtype = x.type.dtype
     return (convert(x, dtypes.float32) if dtype.itemsize < 4 else convert(x, dtype)), dtype
 
@@ -178,7 +178,7 @@ def _resize(image: Array, shape: Shape, method: ResizeMethod, antialias: bool, p
                 # The old element that contains the middle of a new one.
                 x = take(x, _find_nearest_indices(n, m), axis=axis, mode="clip")
         return x
-    x, dtype = _widen_image("resize", image)
+    x, dtype = _widen_image(image)
     real = dtypes.real_dtype(x.type.dtype)
     known: dict[tuple[int, int], Array] = {}
     for axis, sizes in enumerate(zip(image.type.shape, shape, strict=True)):
@@ -220,9 +220,9 @@ def resize(
     [1.0, 5.0]
     """
     x, sizes, parsed_method = (
-        as_operand(image, "resize"),
-        to_shape("resize", shape),
-        _parse_method("resize", method),
+        as_operand(image),
+        to_shape(shape),
+        _parse_method(method),
     )
     if len(sizes) != x.type.ndim:
         raise ShapeError(f"resize: shape must have one size for each axis of {x.type!r}, got {list(sizes)}")
@@ -243,7 +243,7 @@ def _scale_and_translate(
     antialias: bool,
     precision: object,
 ) -> Array:
-    x, dtype = _widen_image("scale_and_translate", image)
+    x, dtype = _widen_image(image)
     real = dtypes.real_dtype(x.type.dtype)
     for i, axis in enumerate(axes):
         inverse = 1 / convert(scale[i], real)
@@ -291,24 +291,27 @@ def scale_and_translate(
     >>> scale_and_translate(np.array([1.0, 2.0, 3.0]), (4,), (0,), one, one, "linear").tolist()
     [0.0, 1.0, 2.0, 3.0]
     """
-    what = "scale_and_translate"
-    x, sizes, parsed_method = as_operand(image, what), to_shape(what, shape), _parse_method(what, method)
-    axes = tuple([normalize_axis(what, axis, x.type.ndim, x.type) for axis in spatial_dims])
+    x, sizes, parsed_method = as_operand(image), to_shape(shape), _parse_method(method)
+    axes = tuple([normalize_axis(axis, x.type.ndim, x.type) for axis in spatial_dims])
     if parsed_method is ResizeMethod.NEAREST:
-        raise DTypeError(f"{what}: the method must not be 'nearest', which has no slope; use resize")
+        raise DTypeError(
+            f"{name_user_call()}: the method must not be 'nearest', which has no slope; use resize"
+        )
     if len(sizes) != x.type.ndim:
-        raise ShapeError(f"{what}: shape must have one size for each axis of {x.type!r}, got {list(sizes)}")
+        raise ShapeError(
+            f"{name_user_call()}: shape must have one size for each axis of {x.type!r}, got {list(sizes)}"
+        )
     for axis, (n, m) in enumerate(zip(x.type.shape, sizes, strict=True)):
         if n != m and axis not in axes:
             raise ShapeError(
-                f"{what}: axis {axis} of {x.type!r} gets size {m} but is not in spatial_dims {axes}"
+                f"{name_user_call()}: axis {axis} of {x.type!r} gets size {m} but is not in spatial_dims {axes}"
             )
     if len(set(axes)) != len(axes):
-        raise ShapeError(f"{what}: spatial_dims {tuple(spatial_dims)} repeat an axis")
-    factor, shift = as_operand(scale, what), as_operand(translation, what)
+        raise ShapeError(f"{name_user_call()}: spatial_dims {tuple(spatial_dims)} repeat an axis")
+    factor, shift = as_operand(scale), as_operand(translation)
     for name, v in (("scale", factor), ("translation", shift)):
         if v.type.shape != (len(axes),):
             raise ShapeError(
-                f"{what}: {name} must have a number for each of {len(axes)} spatial_dims, got {v.type!r}"
+                f"{name_user_call()}: {name} must have a number for each of {len(axes)} spatial_dims, got {v.type!r}"
             )
     return _scale_and_translate(x, factor, shift, sizes, axes, parsed_method, bool(antialias), precision)

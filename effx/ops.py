@@ -36,16 +36,16 @@ REDUCTIONS: dict[str, Callable[[Array, int], Array]] = {
 Mode = str | GatherScatterMode | None
 
 
-def _neutral_element(what: str, x: Array) -> Number:
-    """Returns the value of a segment without elements."""
+def _neutral_element(reduction: str, x: Array) -> Number:
+    """Returns the value of a segment without elements, for `segment_sum` and the others."""
     kind = x.type.kind
-    if what in ("segment_sum", "segment_prod"):
+    if reduction in ("segment_sum", "segment_prod"):
         if kind == "b":
-            raise DTypeError(f"{what}: takes numbers, got {x.type!r}; use segment_max or segment_min")
-        return int(what == "segment_prod")
+            raise DTypeError(f"{reduction}: takes numbers, got {x.type!r}; use segment_max or segment_min")
+        return int(reduction == "segment_prod")
     if kind == "c":
-        raise DTypeError(f"{what}: complex numbers have no order, got {x.type!r}")
-    return lowest_value(x.type) if what == "segment_max" else highest_value(x.type)
+        raise DTypeError(f"{reduction}: complex numbers have no order, got {x.type!r}")
+    return lowest_value(x.type) if reduction == "segment_max" else highest_value(x.type)
 
 
 def _reduce_segments(
@@ -66,7 +66,7 @@ def _reduce_segments(
             mode,
         )  # fmt: skip
     what = function.__name__
-    x, ids = as_operand(data, what), as_operand(segment_ids, what)
+    x, ids = as_operand(data), as_operand(segment_ids)
     if ids.type.kind not in "iu":
         raise DTypeError(f"{what}: segment_ids must be integers, got {ids.type!r}")
     if ids.type.ndim != 1 or x.type.shape[:1] != ids.type.shape:
@@ -81,17 +81,17 @@ def _reduce_segments(
                 f"{what}: num_segments must be given where the segment_ids {ids.type!r} are abstract"
             ) from error
         num_segments = int(numbers.max(initial=-1)) + 1
-    count = check_int(what, "num_segments", num_segments)
+    count = check_int("num_segments", num_segments)
     if count < 0:
         raise ShapeError(f"{what}: num_segments must not be negative, got {count}")
     mode_name = GatherScatterMode.from_any(mode).value
     index_mode = "drop" if mode_name in ("fill", "one_hot") else mode_name
     n, rest, dtype = ids.type.size, x.type.shape[1:], x.type.dtype
-    size = n if bucket_size is None else check_int(what, "bucket_size", bucket_size)
+    size = n if bucket_size is None else check_int("bucket_size", bucket_size)
     if bucket_size is not None and size < 1:
         raise ShapeError(f"{what}: bucket_size must be positive, got {size}")
     buckets = -(-n // max(size, 1))
-    start = _neutral_element(what, x)
+    start = _neutral_element(function.__name__, x)
     if bucket_size is None or buckets < 2:
         shape, bucket = (count, *rest), 0
     else:

@@ -212,7 +212,7 @@ def annotate_function(
     >>> load(2)
     [0, 0]
     """
-    check_function("annotate_function", func)
+    check_function(func)
     title = name or getattr(func, "__qualname__", None) or type(func).__name__
 
     @wraps(func)

@@ -36,7 +36,7 @@ _TOLERANCE = {
 
 
 def _leaf_arrays(tree: PyTree) -> list[Array]:
-    return [as_operand(x, "check_grads") for x in flatten(tree)[0]]
+    return [as_operand(x) for x in flatten(tree)[0]]
 
 
 def _as_widest(x: Array) -> Numbers:
@@ -64,7 +64,7 @@ def _draw_tangents(generator: np.random.Generator, like: PyTree) -> PyTree:
     leaves, tree = flatten(like)
     drawn: list[PyTree] = []
     for leaf in leaves:
-        t = as_operand(leaf, "check_grads").type
+        t = as_operand(leaf).type
         if t.kind not in "fc":
             drawn.append(np.zeros(t.shape, dtypes.float0))
             continue

@@ -91,7 +91,11 @@ GUARDED = ("handlers", "lower", "transforms", "library")
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Guarded runs need not import the big tables, and a GPU has not the devices that other files ask for."""
     here = Path(__file__).parent
-    if str(config.option.markexpr).startswith("gpu") and here in collection_path.parents and collection_path.is_file():
+    if (
+        str(config.option.markexpr).startswith("gpu")
+        and here in collection_path.parents
+        and collection_path.is_file()
+    ):
         return not gpu_runs.is_for_gpu(collection_path) or None
     guarded = str(config.option.markexpr).startswith(("guarded", "library"))
     outside = collection_path.parent == here and collection_path.name not in GUARDED

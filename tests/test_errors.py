@@ -13,8 +13,10 @@ import pytest
 
 import effx
 import effx.numpy as enp
-from effx import errors, lax
+from effx import errors, lax, nn, random
+from effx.experimental import sparse
 from effx.ir.text import parse_program
+from effx.scipy.interpolate import RegularGridInterpolator
 
 f4 = np.float32
 
@@ -46,14 +48,14 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
         "broadcast",
         lambda: enp.ones(3) + enp.ones(4),
         errors.ShapeError,
-        "broadcast: shapes do not fit: [3], [4] differ on axis -1: 3 and 4",
+        "add: shapes do not fit: [3], [4] differ on axis -1: 3 and 4",
         "",
     ),
     (
         "string operand",
         lambda: enp.sin("a"),  # type: ignore[call-overload]  # the error is the point
         errors.DTypeError,
-        "operand: expected an array or a number, got 'a' of type str",
+        "sin: expected an array or a number, got 'a' of type str",
         "",
     ),
     (
@@ -375,7 +377,7 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
         "int overflow",
         lambda: enp.zeros(2, "uint8") + 2**40,
         OverflowError,
-        "python int 1099511627776 is out of bounds for i32",
+        "add: python int 1099511627776 is out of bounds for i32",
         "",
     ),
     (
@@ -429,6 +431,47 @@ def test_whole_form() -> None:
         f"  at   test_errors.py:{line} in loss\n"
         "  in   jit > vmap(axis_size=8)"
     )
+
+
+X = enp.ones((2, 3))
+
+# Each call, and the function of effx that its error names: the one that the user's code called.
+CALLS: list[tuple[Callable[[], Any], str]] = [
+    (lambda: enp.mean(X, axis=4), "mean"),
+    (lambda: enp.average(X, axis=4), "average"),  # by way of `mean`
+    (lambda: X.sum(axis=4), "sum"),
+    (lambda: X @ ones(4), "matmul"),
+    (lambda: X + ones(4), "add"),
+    (lambda: X[[[0], [1, 2]]], "getitem"),
+    (lambda: X.at[0].set(ones(7)), "set"),
+    (lambda: enp.acos("a"), "arccos"),  # type: ignore[call-overload]  # the error is the point
+    (lambda: enp.add.reduce(X, axis=7), "add.reduce"),
+    (lambda: enp.frompyfunc(enp.hypot, 2, 1, identity=0).reduce(X, axis=7), "hypot.reduce"),
+    (lambda: sparse.BCOO.fromdense(X, nse="a"), "BCOO.fromdense"),  # type: ignore[arg-type]  # the error is the point
+    (lambda: RegularGridInterpolator((ones(3),), ones(4)), "RegularGridInterpolator"),
+    (lambda: nn.softmax(X, axis=7), "softmax"),  # by way of a jitted function
+    (lambda: nn.initializers.he_normal()(random.key(0), "a"), "variance_scaling"),  # type: ignore[arg-type]  # the error is the point
+    (lambda: random.normal(enp.ones(7)), "normal"),
+    (lambda: lax.map(identity, X, batch_size=-1), "map"),
+    # A function that a transformation or loop calls is called by the user.
+    (lambda: effx.jit(effx.vmap(enp.trace))(X), "trace"),
+    (lambda: effx.grad(lambda x: enp.mean(x, axis=4))(X), "mean"),
+    (lambda: lax.scan(enp.matmul, ones(3), ones(4, 5)), "matmul"),
+    (lambda: lax.scan(enp.matmul, ones(3), "a"), "scan"),
+    (lambda: lax.cond(True, enp.trace, enp.trace, ones(3)), "trace"),
+    # So is one that a transformation takes, and what a transformation returns.
+    (lambda: effx.dtypes.canonicalize_dtype("a"), "canonicalize_dtype"),
+    (lambda: X.astype("a"), "astype"),
+    (lambda: effx.vmap(3), "vmap"),  # type: ignore[arg-type]  # the error is the point
+    (lambda: effx.hessian(3), "hessian"),  # type: ignore[arg-type]  # the error is the point
+]
+
+
+@pytest.mark.parametrize(("provoke", "name"), CALLS, ids=[f"{i}-{name}" for i, (_, name) in enumerate(CALLS)])
+def test_errors_name_the_function_that_was_called(provoke: Callable[[], Any], name: str) -> None:
+    with pytest.raises(errors.EffxError) as caught:
+        provoke()
+    assert caught.value.message.split(":")[0] == name
 
 
 @pytest.mark.unguarded

@@ -17,7 +17,7 @@ from effx.array.promotion import (
 )
 from effx.dtypes import DType, DTypeLike
 from effx.effects import perform
-from effx.errors import DTypeError, OptionError, ShapeError
+from effx.errors import DTypeError, OptionError, ShapeError, name_user_call
 from effx.ir.ops import compare as c
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.base import Unary
@@ -68,7 +68,7 @@ def promote_inexact(*operands: Operand) -> list[Array]:
 def unary(op: Unary, x: Operand) -> Array:
     """Performs a function of real or complex numbers; integers are converted first."""
     if not isinstance(x, Array):
-        x = as_operand(x, op.name)
+        x = as_operand(x)
     return perform(op, (x if x.type.kind in "fc" else to_inexact(x),))
 
 
@@ -498,25 +498,33 @@ def resolve_precision(precision: object) -> Precision:
     if isinstance(precision, tuple) and len(precision) == 7:
         return (*[_algorithm_dtype(p) for p in precision[:3]], *map(int, precision[3:6]), bool(precision[6]))  # type: ignore[return-value]  # of seven parts
     if isinstance(precision, tuple):
-        return precision_pair("dot_general", precision)
+        return precision_pair(precision, _ALGORITHMS)
     if precision is None:
         precision = default_matmul_precision.value
     name = getattr(precision, "name", precision)
     if isinstance(name, str) and name in PRESETS:
         return PRESETS[name]
-    return precision_pair("dot_general", precision)
+    return precision_pair(precision, _ALGORITHMS)
+
+
+_ALGORITHMS = ", an algorithm or its name"
 
 
 def _algorithm_dtype(dtype: DTypeLike) -> str:
     return dtypes.mlir_name(dtypes.as_dtype(dtype))
 
 
-def precision_pair(function_name: str, precision: object) -> tuple[str, str]:
-    """Returns a pair of precisions from a name, a pair of names, an enum, or None for the default."""
+def precision_pair(precision: object, others: str = "") -> tuple[str, str]:
+    """Returns a pair of precisions from a name, a pair of names, an enum, or None for the default.
+
+    Args:
+        precision: the precision.
+        others: what else the function takes, for the error.
+    """
     from effx.flags import default_matmul_precision
 
     if isinstance(precision, tuple) and len(precision) == 2:
-        return precision_pair(function_name, precision[0])[0], precision_pair(function_name, precision[1])[0]
+        return precision_pair(precision[0], others)[0], precision_pair(precision[1], others)[0]
     if precision is None:
         precision = default_matmul_precision.value
         # An algorithm is for products; a convolution has the precision that comes nearest.
@@ -525,9 +533,8 @@ def precision_pair(function_name: str, precision: object) -> tuple[str, str]:
     name = getattr(precision, "name", precision)
     key = name.lower() if isinstance(name, str) else name
     if not isinstance(key, str | None) or key not in _PRECISIONS:
-        more = ", an algorithm or its name" if function_name == "dot_general" else ""
         raise OptionError(
-            f"{function_name}: precision must be 'default', 'high' or 'highest'{more}, got {precision!r}"
+            f"{name_user_call()}: precision must be 'default', 'high' or 'highest'{others}, got {precision!r}"
         )
     return _PRECISIONS[key], _PRECISIONS[key]
 

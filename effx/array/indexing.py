@@ -39,6 +39,7 @@ from effx.errors import (
     IndexingError,
     NonConcreteBooleanIndexError,
     ShapeError,
+    name_user_call,
 )
 from effx.flags import check_static_indices
 from effx.ir.ops.index import Gather, Scatter
@@ -212,10 +213,7 @@ def _join_list(part: "Sequence[object]") -> "HostData | Array":
     if not any([isinstance(x, Array) and x.frame is not None for x in _leaves(part)]):
         return np.asarray(part)
     return stack(
-        [
-            _join_list(x) if isinstance(x, list | tuple) else as_operand(cast("Operand", x), "getitem")
-            for x in part
-        ]
+        [_join_list(x) if isinstance(x, list | tuple) else as_operand(cast("Operand", x)) for x in part]
     )
 
 
@@ -404,7 +402,7 @@ def read_plan(
         inside, (*(1 for _ in range(insertion_axis)), *shape, *(1 for _ in range(window - insertion_axis)))
     )
     return arithmetic.where(
-        broadcast_to(inside, result.type.shape), result, resolve_fill_value("take", x.type, fill_value)
+        broadcast_to(inside, result.type.shape), result, resolve_fill_value(x.type, fill_value)
     )
 
 
@@ -412,14 +410,13 @@ def _empty_result(x: Array, shape: Shape, mode: str, fill_value: Operand | None)
     """Returns the result for an axis of size 0, where every index is out of bounds."""
     if mode != "fill" and 0 not in shape:
         raise IndexingError(f"getitem: cannot index an axis of size 0 of {x.type!r}")
-    return broadcast_to(resolve_fill_value("take", x.type, fill_value), shape)
+    return broadcast_to(resolve_fill_value(x.type, fill_value), shape)
 
 
-def resolve_fill_value(function_name: str, t: ArrayType, value: Operand | None) -> Array:
+def resolve_fill_value(t: ArrayType, value: Operand | None) -> Array:
     """Returns what reading out of bounds gives in an array of a type: a scalar of the type's dtype.
 
     Args:
-        function_name: for errors.
         t: the type of the array that is read.
         value: None for NaN, the smallest signed or the largest unsigned integer, True, or a key of ones.
 
@@ -430,12 +427,12 @@ def resolve_fill_value(function_name: str, t: ArrayType, value: Operand | None) 
     if value is None:
         return _default_fill(t)
     if dtypes.is_key(t.dtype) and not isinstance(value, Array):
-        raise DTypeError(f"{function_name}: fill_value of {t!r} must be a key, got {value!r}")
+        raise DTypeError(f"{name_user_call()}: fill_value of {t!r} must be a key, got {value!r}")
     if isinstance(value, int | float | complex):
         return scalar(value, t.dtype, t.weak)
-    fill = as_operand(value, function_name)
+    fill = as_operand(value)
     if fill.type.ndim:
-        raise ShapeError(f"{function_name}: fill_value must be a scalar, got {fill.type!r}")
+        raise ShapeError(f"{name_user_call()}: fill_value must be a scalar, got {fill.type!r}")
     return convert(fill, t.dtype, t.weak)
 
 
@@ -837,7 +834,7 @@ def take(
         raise IndexingError(f"take: mode must be 'fill', 'clip' or 'wrap', got {mode!r}")
     if axis is None:
         x, axis = reshape(x, -1), 0
-    resolved_axis = normalize_axis("take", axis, x.type.ndim, x.type)
+    resolved_axis = normalize_axis(axis, x.type.ndim, x.type)
     which = as_operand(indices)
     if which.type.kind not in "iu":
         raise IndexingError(f"take: indices must be integers, got {which.type!r}")
@@ -875,7 +872,7 @@ def take_along_axis(
         raise ShapeError(
             f"take_along_axis: x {t!r} and indices {which.type!r} differ in their number of axes"
         )
-    resolved_axis = normalize_axis("take_along_axis", axis, t.ndim, t)
+    resolved_axis = normalize_axis(axis, t.ndim, t)
     # Move the axis last, make all others batch axes.
     moved, moved_indices = moveaxis(x, resolved_axis, -1), moveaxis(which, resolved_axis, -1)
     batch = broadcast_shapes(moved.type.shape[:-1], moved_indices.type.shape[:-1])
@@ -894,7 +891,7 @@ def take_along_axis(
     result = op(moved, expand_dims(starts, -1))
     if mode in (None, "fill"):
         result = arithmetic.where(
-            (starts >= 0) & (starts < n), result, resolve_fill_value("take_along_axis", x.type, fill_value)
+            (starts >= 0) & (starts < n), result, resolve_fill_value(x.type, fill_value)
         )
     return moveaxis(result, -1, resolved_axis)
 
@@ -911,7 +908,7 @@ def gather_along_axis(x: Array, index: Array, axis: int) -> Array:
 def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonal of two axes, as a new last axis."""
     t = x.type
-    a, b = normalize_axis("diagonal", axis1, t.ndim, t), normalize_axis("diagonal", axis2, t.ndim, t)
+    a, b = normalize_axis(axis1, t.ndim, t), normalize_axis(axis2, t.ndim, t)
     if a == b:
         raise ShapeError(f"diagonal: needs two different axes of {t!r}, got {axis1} and {axis2}")
     moved = moveaxis(x, (a, b), (-2, -1))

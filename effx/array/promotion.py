@@ -7,7 +7,14 @@ import numpy as np
 
 from effx import dtypes
 from effx.dtypes import DType
-from effx.errors import DTypeError, ShapeError, TypePromotionError, user_passed_operands, warn_user
+from effx.errors import (
+    DTypeError,
+    ShapeError,
+    TypePromotionError,
+    name_user_call,
+    user_passed_operands,
+    warn_user,
+)
 from effx.flags import numpy_dtype_promotion, numpy_rank_promotion
 from effx.ir.ops.convert import Convert
 from effx.ir.ops.shape import BroadcastInDim
@@ -50,7 +57,7 @@ def zeros(t: ArrayType) -> Array:
 converters: dict[type, Callable[[Any], Any]] = {}
 
 
-def as_operand(x: Operand, function_name: str = "operand") -> Array:
+def as_operand(x: Operand, function_name: str = "") -> Array:
     """Returns `x` as an array that operations take; host data stays on the host.
 
     Raises:
@@ -75,14 +82,16 @@ def as_operand(x: Operand, function_name: str = "operand") -> Array:
         return as_operand(converter(), function_name)
     if isinstance(x, list | tuple):
         raise DTypeError(
-            f"{function_name}: expected an array or a number, got a {kind.__name__}; "
+            f"{function_name or name_user_call()}: expected an array or a number, got a {kind.__name__}; "
             f"lists are converted only by array and asarray"
         )
     if hasattr(x, "__array__"):
         return to_host_array(np.asarray(x), None, function_name)
     if kind in converters:
         return as_operand(converters[kind](x), function_name)
-    raise DTypeError(f"{function_name}: expected an array or a number, got {x!r} of type {kind.__name__}")
+    raise DTypeError(
+        f"{function_name or name_user_call()}: expected an array or a number, got {x!r} of type {kind.__name__}"
+    )
 
 
 def convert_whole_float(value: T) -> T:
@@ -96,7 +105,7 @@ def convert_whole_float(value: T) -> T:
     return value
 
 
-def as_operand_or_list(x: "Operand | Sequence[object]", function_name: str = "operand") -> Array:
+def as_operand_or_list(x: "Operand | Sequence[object]", function_name: str = "") -> Array:
     """Returns what a function takes as an array, where lists and tuples are taken too."""
     if isinstance(x, list | tuple):
         array: Array = array_methods.creation.asarray(x)
@@ -104,9 +113,7 @@ def as_operand_or_list(x: "Operand | Sequence[object]", function_name: str = "op
     return as_operand(cast("Operand", x), function_name)
 
 
-def to_host_array(
-    x: "npt.ArrayLike", dtype: DType | None = None, function_name: str = "operand"
-) -> HostArray:
+def to_host_array(x: "npt.ArrayLike", dtype: DType | None = None, function_name: str = "") -> HostArray:
     """Returns NumPy data as a host array of this dtype, or of the canonical one, without copying where possible.
 
     Raises:
@@ -115,17 +122,21 @@ def to_host_array(
     """
     if type(x) is not np.ndarray and isinstance(x, np.ma.MaskedArray):
         raise DTypeError(
-            f"{function_name}: a masked array of NumPy has no counterpart here; fill it with x.filled(value), or pass "
-            "x.data and the mask"
+            f"{function_name or name_user_call()}: a masked array of NumPy has no counterpart here; fill it with "
+            "x.filled(value), or pass x.data and the mask"
         )
     data = np.asarray(x)
     canonical = dtypes.canonicalize(data.dtype) if dtype is None else dtype
     if data.dtype != canonical:
-        data = data.astype(canonical) if dtype is not None else narrow_data(function_name, data, canonical)
+        data = (
+            data.astype(canonical)
+            if dtype is not None
+            else narrow_data(data, canonical, function_name=function_name)
+        )
     return HostArray(data, array_type(canonical, data.shape))
 
 
-def narrow_data(function_name: str, data: HostData, dtype: DType) -> HostData:
+def narrow_data(data: HostData, dtype: DType, *, function_name: str = "") -> HostData:
     """Converts NumPy data of 64 bits to the dtype that stands for theirs without `enable_x64`.
 
     Raises:
@@ -136,7 +147,7 @@ def narrow_data(function_name: str, data: HostData, dtype: DType) -> HostData:
         for value in (int(data.min()), int(data.max())):
             if not low <= value <= high:
                 raise OverflowError(
-                    f"{function_name}: {value} of {dtypes.short_name(data.dtype)} does not fit into "
+                    f"{function_name or name_user_call()}: {value} of {dtypes.short_name(data.dtype)} does not fit into "
                     f"{dtypes.short_name(dtype)}, which it becomes without enable_x64"
                 )
     return data.astype(dtype)
@@ -243,7 +254,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
             if len(s) >= -axis and s[axis] != 1:
                 if size not in (1, s[axis]):
                     raise ShapeError(
-                        f"broadcast: shapes do not fit: {', '.join(str(list(s)) for s in shapes)} "
+                        f"{name_user_call()}: shapes do not fit: {', '.join(str(list(s)) for s in shapes)} "
                         f"differ on axis {axis}: {size} and {s[axis]}"
                     )
                 size = s[axis]
@@ -262,7 +273,7 @@ def broadcast_to(x: Array, shape: Shape) -> Array:
         return x
     offset = len(shape) - t.ndim
     if offset < 0 or any([n not in (1, shape[i + offset]) for i, n in enumerate(t.shape)]):
-        raise ShapeError(f"broadcast_to: {t!r} does not broadcast to shape {list(shape)}")
+        raise ShapeError(f"{name_user_call()}: {t!r} does not broadcast to shape {list(shape)}")
     return BroadcastInDim(shape, tuple(range(offset, len(shape))))(x)
 
 
@@ -280,16 +291,15 @@ def broadcast_arrays(
     if len(shapes) < 2:
         return list(arrays)
     if checks_ranks and numpy_rank_promotion.value != "allow":
-        check_rank_promotion("broadcast", [len(s) for s in shapes], arrays)
+        check_rank_promotion([len(s) for s in shapes], arrays)
     shape = broadcast_shapes(*shapes)
     return [x if keep_scalars and not x.type.shape else broadcast_to(x, shape) for x in arrays]
 
 
-def check_rank_promotion(function_name: str, ranks: Sequence[int], arrays: Sequence[Array]) -> None:
+def check_rank_promotion(ranks: Sequence[int], arrays: Sequence[Array]) -> None:
     """Warns of operands of different rank, or refuses them, as `numpy_rank_promotion` says; scalars fit any rank.
 
     Args:
-        function_name: the function that broadcasts.
         ranks: those that are compared, of the operands or of their batches.
         arrays: the operands, for the message.
 
@@ -299,7 +309,7 @@ def check_rank_promotion(function_name: str, ranks: Sequence[int], arrays: Seque
     mode = numpy_rank_promotion.value
     if mode == "allow" or len({rank for rank in ranks if rank}) < 2 or not user_passed_operands():
         return
-    text = f"{function_name}: operands of different rank: {', '.join(repr(x.type) for x in arrays)}"
+    text = f"{name_user_call()}: operands of different rank: {', '.join(repr(x.type) for x in arrays)}"
     if mode == "raise":
         raise ShapeError(f"{text}; numpy_rank_promotion is 'raise'")
     warn_user(text)

@@ -14,7 +14,7 @@ from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, con
 from effx.array.shaping import normalize_axes, normalize_axis, reshape
 from effx.dtypes import DType
 from effx.effects import perform
-from effx.errors import OptionError, ShapeError
+from effx.errors import OptionError, ShapeError, name_user_call
 from effx.ir.ops import elementwise as e
 from effx.ir.ops import reduce as r
 from effx.ir.sizes.dimensions import is_symbolic
@@ -31,33 +31,35 @@ def _restore_axes(result: Array, t: ArrayType, axes: tuple[int, ...], keepdims: 
     )
 
 
-def _apply_where(x: Array, where: Operand | None, fill: Operand | None, function_name: str) -> Array:
+def _apply_where(x: Array, where: Operand | None, fill: Operand | None) -> Array:
     if where is None:
         return x
     if fill is None:
-        raise ShapeError(f"{function_name}: where= needs initial=, because there may be no elements")
-    mask = as_mask(function_name, where, x.type.ndim)
+        raise ShapeError(f"{name_user_call()}: where= needs initial=, because there may be no elements")
+    mask = as_mask(where, x.type.ndim)
     shape = broadcast_shapes(x.type.shape, mask.type.shape)
-    return select_where(mask, broadcast_to(x, shape), _convert_initial(function_name, fill, x.type.dtype))
+    return select_where(mask, broadcast_to(x, shape), _convert_initial(fill, x.type.dtype))
 
 
-def as_mask(function_name: str, where: Operand, ndim: int = 0) -> Array:
+def as_mask(where: Operand, ndim: int = 0) -> Array:
     """Returns the argument `where` as an array of at least `ndim` axes: masks may have fewer under every setting.
 
     Raises:
         OptionError: it is not boolean.
     """
-    mask = as_operand(where, function_name)
+    mask = as_operand(where)
     if mask.type.kind != "b":
-        raise OptionError(f"{function_name}: where must be boolean, got {mask.type!r}")
+        raise OptionError(f"{name_user_call()}: where must be boolean, got {mask.type!r}")
     missing = ndim - mask.type.ndim
     return reshape(mask, (1,) * missing + mask.type.shape) if missing > 0 else mask
 
 
-def refuse_out(function_name: str, out: object) -> None:
+def refuse_out(out: object) -> None:
     """Raises an error if an array to write to was given."""
     if out is not None:
-        raise ShapeError(f"{function_name}: arrays are immutable, so out= is not supported; use the result")
+        raise ShapeError(
+            f"{name_user_call()}: arrays are immutable, so out= is not supported; use the result"
+        )
 
 
 def accumulation_dtype(dtype: DType) -> DType:
@@ -90,18 +92,18 @@ def sum(
     where: Operand | None = None,
 ) -> Array:
     """The sum over axes; 16-bit floats are summed in f32."""
-    x = _apply_where(x, where, 0, "sum")
+    x = _apply_where(x, where, 0)
     t = x.type
-    axes = normalize_axes("sum", axis, t)
+    axes = normalize_axes(axis, t)
     result_dtype = sum_dtype(t.dtype) if dtype is None else dtypes.canonicalize_requested(dtype)
     if result_dtype == dtypes.bool_:  # as in NumPy
         truth = any(x, axis, keepdims)
-        return truth if initial is None else truth | convert(as_operand(initial, "sum"), dtypes.bool_)
+        return truth if initial is None else truth | convert(as_operand(initial), dtypes.bool_)
     wide = accumulation_dtype(result_dtype)
     total = _restore_axes(
         convert(r.ReduceSum(axes)(convert_as_asked(x, wide)), result_dtype), t, axes, keepdims
     )
-    return total if initial is None else total + _convert_initial("sum", initial, result_dtype)
+    return total if initial is None else total + _convert_initial(initial, result_dtype)
 
 
 def prod(
@@ -113,18 +115,18 @@ def prod(
     where: Operand | None = None,
 ) -> Array:
     """The product over axes."""
-    x = _apply_where(x, where, 1, "prod")
+    x = _apply_where(x, where, 1)
     t = x.type
-    axes = normalize_axes("prod", axis, t)
+    axes = normalize_axes(axis, t)
     result_dtype = sum_dtype(t.dtype) if dtype is None else dtypes.canonicalize_requested(dtype)
     if result_dtype == dtypes.bool_:  # as in NumPy
         truth = all(x, axis, keepdims)
-        return truth if initial is None else truth & convert(as_operand(initial, "prod"), dtypes.bool_)
+        return truth if initial is None else truth & convert(as_operand(initial), dtypes.bool_)
     wide = accumulation_dtype(result_dtype)
     total = _restore_axes(
         convert(r.ReduceProd(axes)(convert_as_asked(x, wide)), result_dtype), t, axes, keepdims
     )
-    return total if initial is None else total * _convert_initial("prod", initial, result_dtype)
+    return total if initial is None else total * _convert_initial(initial, result_dtype)
 
 
 def _reduce_extreme(
@@ -135,14 +137,13 @@ def _reduce_extreme(
     initial: Operand | None,
     where: Operand | None,
 ) -> Array:
-    function_name = "max" if op is r.ReduceMax else "min"
-    first = None if initial is None else _convert_initial(function_name, initial, x.type.dtype)
-    x = _apply_where(x, where, first, function_name)
+    first = None if initial is None else _convert_initial(initial, x.type.dtype)
+    x = _apply_where(x, where, first)
     t = x.type
-    axes = normalize_axes(function_name, axis, t)
+    axes = normalize_axes(axis, t)
     if initial is None and builtins.any([t.shape[a] == 0 for a in axes]):
         raise ShapeError(
-            f"{function_name}: {t!r} has no elements over axes {axes}, and no initial value was given"
+            f"{name_user_call()}: {t!r} has no elements over axes {axes}, and no initial value was given"
         )
     combine = e.Max() if op is r.ReduceMax else e.Min()
     if t.kind == "c":
@@ -156,12 +157,12 @@ def _reduce_extreme(
     return result if first is None else perform(combine, (result, _broadcast_initial(first, result)))
 
 
-def _convert_initial(function_name: str, initial: Operand, dtype: DType) -> Array:
+def _convert_initial(initial: Operand, dtype: DType) -> Array:
     if isinstance(initial, int | float | complex):
         return scalar(initial, dtype)
-    array = as_operand(initial, function_name)
+    array = as_operand(initial)
     if array.type.ndim:
-        raise ShapeError(f"{function_name}: initial must be a scalar, got {array.type!r}")
+        raise ShapeError(f"{name_user_call()}: initial must be a scalar, got {array.type!r}")
     return convert(array, dtype)
 
 
@@ -197,15 +198,15 @@ def _to_bool(x: Array) -> Array:
 
 def all(x: Array, axis: Axis = None, keepdims: bool = False, where: Operand | None = None) -> Array:
     """Whether all elements are true."""
-    x = _apply_where(_to_bool(x), where, True, "all")
-    axes = normalize_axes("all", axis, x.type)
+    x = _apply_where(_to_bool(x), where, True)
+    axes = normalize_axes(axis, x.type)
     return _restore_axes(r.ReduceAnd(axes)(x), x.type, axes, keepdims)
 
 
 def any(x: Array, axis: Axis = None, keepdims: bool = False, where: Operand | None = None) -> Array:
     """Whether any element is true."""
-    x = _apply_where(_to_bool(x), where, False, "any")
-    axes = normalize_axes("any", axis, x.type)
+    x = _apply_where(_to_bool(x), where, False)
+    axes = normalize_axes(axis, x.type)
     return _restore_axes(r.ReduceOr(axes)(x), x.type, axes, keepdims)
 
 
@@ -215,7 +216,7 @@ def _count_elements(x: Array, axes: tuple[int, ...], where: Operand | None, keep
         for a in axes:
             count *= x.type.shape[a]
         return count
-    return sum(broadcast_to(as_mask("mean", where), x.type.shape), axes, dtypes.float32, keepdims)
+    return sum(broadcast_to(as_mask(where), x.type.shape), axes, dtypes.float32, keepdims)
 
 
 def mean(
@@ -224,8 +225,8 @@ def mean(
     """The mean over axes; integers give floats, 16-bit floats are summed in f32."""
     result = inexact_dtype(x.type.dtype) if dtype is None else dtypes.canonicalize_requested(dtype)
     if where is not None:
-        x = broadcast_to(x, broadcast_shapes(x.type.shape, as_mask("mean", where).type.shape))
-    axes = normalize_axes("mean", axis, x.type)
+        x = broadcast_to(x, broadcast_shapes(x.type.shape, as_mask(where).type.shape))
+    axes = normalize_axes(axis, x.type)
     wide = accumulation_dtype(result)
     total = sum(convert_as_asked(x, wide), axes, wide, keepdims, where=where)
     count = _count_elements(x, axes, where, keepdims)
@@ -253,8 +254,8 @@ def var(
         computed = dtypes.float32
     x = convert(x, computed)
     if where is not None:
-        x = broadcast_to(x, broadcast_shapes(x.type.shape, as_mask("var", where).type.shape))
-    axes = normalize_axes("var", axis, x.type)
+        x = broadcast_to(x, broadcast_shapes(x.type.shape, as_mask(where).type.shape))
+    axes = normalize_axes(axis, x.type)
     centered = x - (mean(x, axes, keepdims=True, where=where) if around is None else around)
     if x.type.kind == "c":
         re, im = perform(e.Real(), (centered,)), perform(e.Imag(), (centered,))
@@ -302,13 +303,12 @@ def std(
 def _arg_reduction(
     op: "type[r.ArgMax | r.ArgMin]", x: Array, axis: int | None, keepdims: bool, dtype: Any
 ) -> Array:
-    function_name = "argmax" if op is r.ArgMax else "argmin"
     index_dtype = dtypes.canonicalize(dtypes.int64 if dtype is None else dtype)
     t = x.type
     if axis is None:
         result = _arg_reduction(op, reshape(x, -1), 0, False, dtype)
         return reshape(result, (1,) * t.ndim) if keepdims else result
-    resolved_axis = normalize_axis(function_name, axis, t.ndim, t)
+    resolved_axis = normalize_axis(axis, t.ndim, t)
     reduction = op(resolved_axis, index_dtype)
     if t.kind == "c":
         return _restore_axes(ordering.arg_extreme(reduction, x), t, (resolved_axis,), keepdims)
@@ -326,11 +326,11 @@ def argmin(x: Array, axis: int | None = None, keepdims: bool = False, dtype: Any
 
 
 def _reduce_cumulatively(
-    op: "type[r.Cumulative]", x: Array, axis: int | None, dtype: Any, reverse: bool, function_name: str
+    op: "type[r.Cumulative]", x: Array, axis: int | None, dtype: Any, reverse: bool
 ) -> Array:
     if axis is None:
         x, axis = reshape(x, -1), 0
-    resolved_axis = normalize_axis(function_name, axis, x.type.ndim, x.type)
+    resolved_axis = normalize_axis(axis, x.type.ndim, x.type)
     if dtype is not None:
         result_dtype = dtypes.canonicalize(dtype)
     else:
@@ -347,19 +347,19 @@ _OF_BOOLS: dict[type[r.Cumulative], type[r.Cumulative]] = {r.CumSum: r.CumMax, r
 
 def cumsum(x: Array, axis: int | None = None, dtype: Any = None, reverse: bool = False) -> Array:
     """Cumulative sums along an axis."""
-    return _reduce_cumulatively(r.CumSum, x, axis, dtype, reverse, "cumsum")
+    return _reduce_cumulatively(r.CumSum, x, axis, dtype, reverse)
 
 
 def cumprod(x: Array, axis: int | None = None, dtype: Any = None, reverse: bool = False) -> Array:
     """Cumulative products along an axis."""
-    return _reduce_cumulatively(r.CumProd, x, axis, dtype, reverse, "cumprod")
+    return _reduce_cumulatively(r.CumProd, x, axis, dtype, reverse)
 
 
 def cummax(x: Array, axis: int | None = None, reverse: bool = False) -> Array:
     """Cumulative maxima along an axis."""
-    return _reduce_cumulatively(r.CumMax, x, axis, None, reverse, "cummax")
+    return _reduce_cumulatively(r.CumMax, x, axis, None, reverse)
 
 
 def cummin(x: Array, axis: int | None = None, reverse: bool = False) -> Array:
     """Cumulative minima along an axis."""
-    return _reduce_cumulatively(r.CumMin, x, axis, None, reverse, "cummin")
+    return _reduce_cumulatively(r.CumMin, x, axis, None, reverse)

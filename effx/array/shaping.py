@@ -8,14 +8,14 @@ import numpy as np
 
 from effx.array.promotion import broadcast_to, promote_dtypes, size_scalar, to_host_array
 from effx.dtypes import DType
-from effx.errors import ConcretizationError, ShapeError, TracerIntegerConversionError
+from effx.errors import ConcretizationError, ShapeError, TracerIntegerConversionError, name_user_call
 from effx.ir.ops.shape import BroadcastInDim, Concatenate, Reshape, Transpose
 from effx.ir.sizes.dimensions import as_size, is_symbolic
 from effx.ir.types import ArrayType, Shape
 from effx.ir.values.array import Array, Operand
 
 
-def normalize_axis(function_name: str, axis: int, ndim: int, of: ArrayType | None = None) -> int:
+def normalize_axis(axis: int, ndim: int, of: ArrayType | None = None) -> int:
     """Returns the axis counted from 0.
 
     Raises:
@@ -24,47 +24,45 @@ def normalize_axis(function_name: str, axis: int, ndim: int, of: ArrayType | Non
     try:
         position = index(axis)
     except TypeError:
-        raise ShapeError(f"{function_name}: an axis must be an int, got {axis!r}") from None
+        raise ShapeError(f"{name_user_call()}: an axis must be an int, got {axis!r}") from None
     if not -ndim <= position < ndim:
         of_what = f" of {of!r}" if of is not None else ""
-        raise ShapeError(f"{function_name}: axis {position} is out of range for the {ndim} axes{of_what}")
+        raise ShapeError(f"{name_user_call()}: axis {position} is out of range for the {ndim} axes{of_what}")
     return position + ndim if position < 0 else position
 
 
-def normalize_axes(function_name: str, axis: "int | Sequence[int] | None", t: ArrayType) -> tuple[int, ...]:
+def normalize_axes(axis: "int | Sequence[int] | None", t: ArrayType) -> tuple[int, ...]:
     """Returns distinct increasing axes counted from 0; None means all."""
     if axis is None:
         return tuple(range(t.ndim))
     axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
-    resolved_axes = [normalize_axis(function_name, a, t.ndim, t) for a in axes]
+    resolved_axes = [normalize_axis(a, t.ndim, t) for a in axes]
     if len(set(resolved_axes)) != len(resolved_axes):
-        raise ShapeError(f"{function_name}: axes {axes} repeat an axis of {t!r}")
+        raise ShapeError(f"{name_user_call()}: axes {axes} repeat an axis of {t!r}")
     return tuple(sorted(resolved_axes))
 
 
-def to_shape(function_name: str, shape: Any) -> Shape:
+def to_shape(shape: Any) -> Shape:
     """Returns a shape as a tuple of ints, from an int or a sequence of ints."""
     try:
         return (as_size(shape),)
     except ConcretizationError as error:
-        raise _unknown_shape_error(function_name, shape, error) from None
+        raise _unknown_shape_error(shape, error) from None
     except TypeError:
         pass
     try:
         return tuple([as_size(n) for n in shape])
     except ConcretizationError as error:
-        raise _unknown_shape_error(function_name, shape, error) from None
+        raise _unknown_shape_error(shape, error) from None
     except TypeError:
         raise ShapeError(
-            f"{function_name}: a shape must be an int or a sequence of ints, got {shape!r}"
+            f"{name_user_call()}: a shape must be an int or a sequence of ints, got {shape!r}"
         ) from None
 
 
-def _unknown_shape_error(
-    function_name: str, shape: object, error: ConcretizationError
-) -> ConcretizationError:
+def _unknown_shape_error(shape: object, error: ConcretizationError) -> ConcretizationError:
     result = TracerIntegerConversionError(
-        f"{function_name}: shapes must be known while tracing, got {shape!r}; take sizes from x.shape, or make the "
+        f"{name_user_call()}: shapes must be known while tracing, got {shape!r}; take sizes from x.shape, or make the "
         f"argument that gives them static (static_argnums or static_argnames of jit)"
     )
     result.handlers = error.handlers
@@ -74,7 +72,7 @@ def _unknown_shape_error(
 def reshape(x: Array, shape: Any, order: str = "C") -> Array:
     """The same elements under another shape; one size may be -1."""
     t = x.type
-    sizes = to_shape("reshape", shape)
+    sizes = to_shape(shape)
     if sizes.count(-1) > 1:
         raise ShapeError(f"reshape: only one size may be -1, got {list(sizes)}")
     if -1 in sizes:
@@ -104,7 +102,7 @@ def transpose(x: Array, axes: "Iterable[int] | int | None") -> Array:
             raise ShapeError(
                 f"transpose: axes must name each of the {t.ndim} axes of {t!r} once, got {axes!r}"
             )
-        perm = tuple([normalize_axis("transpose", a, t.ndim, t) for a in axes])
+        perm = tuple([normalize_axis(a, t.ndim, t) for a in axes])
     return x if perm == tuple(range(t.ndim)) else Transpose(perm)(x)
 
 
@@ -118,7 +116,7 @@ def matrix_transpose(x: Array) -> Array:
 def swapaxes(x: Array, axis1: int, axis2: int) -> Array:
     """Exchanges two axes."""
     t = x.type
-    a, b = normalize_axis("swapaxes", axis1, t.ndim, t), normalize_axis("swapaxes", axis2, t.ndim, t)
+    a, b = normalize_axis(axis1, t.ndim, t), normalize_axis(axis2, t.ndim, t)
     perm = list(range(t.ndim))
     perm[a], perm[b] = perm[b], perm[a]
     return x if a == b else Transpose(tuple(perm))(x)
@@ -131,8 +129,8 @@ def moveaxis(x: Array, source: "int | Sequence[int]", destination: "int | Sequen
     targets = list(destination) if isinstance(destination, Sequence) else [destination]
     if len(sources) != len(targets):
         raise ShapeError(f"moveaxis: {len(sources)} source axes and {len(targets)} destinations")
-    start = [normalize_axis("moveaxis", a, t.ndim, t) for a in sources]
-    end = [normalize_axis("moveaxis", a, t.ndim, t) for a in targets]
+    start = [normalize_axis(a, t.ndim, t) for a in sources]
+    end = [normalize_axis(a, t.ndim, t) for a in targets]
     if len(set(start)) != len(start) or len(set(end)) != len(end):
         raise ShapeError(f"moveaxis: an axis repeats: {sources} to {targets}")
     perm = [i for i in range(t.ndim) if i not in start]
@@ -147,7 +145,7 @@ def squeeze(x: Array, axis: "int | Sequence[int] | None" = None) -> Array:
     if axis is None:
         axes = tuple([i for i, n in enumerate(t.shape) if n == 1])
     else:
-        axes = normalize_axes("squeeze", axis, t)
+        axes = normalize_axes(axis, t)
         for a in axes:
             if t.shape[a] != 1:
                 raise ShapeError(f"squeeze: axis {a} of {t!r} has size {t.shape[a]}, not 1")
@@ -158,7 +156,7 @@ def expand_dims(x: Array, axis: "int | Sequence[int]") -> Array:
     """Inserts axes of size 1 at indices of the result."""
     axes = list(axis) if isinstance(axis, Sequence) else [axis]
     ndim = x.type.ndim + len(axes)
-    resolved_axes = [normalize_axis("expand_dims", a, ndim) for a in axes]
+    resolved_axes = [normalize_axis(a, ndim) for a in axes]
     if len(set(resolved_axes)) != len(resolved_axes):
         raise ShapeError(f"expand_dims: axes {axes} repeat an axis")
     shape = list(x.type.shape)
@@ -172,7 +170,7 @@ def repeat(x: Array, repeats: int, axis: int | None = None) -> Array:
     if axis is None:
         x, axis = reshape(x, -1), 0
     t = x.type
-    axis = normalize_axis("repeat", axis, t.ndim, t)
+    axis = normalize_axis(axis, t.ndim, t)
     count = as_size(repeats)
     if count < 0:
         raise ShapeError(f"repeat: repeats must not be negative, got {count}")
@@ -195,7 +193,7 @@ def concatenate(arrays: Sequence[Operand], axis: int | None = 0) -> Array:
         parts, axis = [reshape(p, -1) for p in parts], 0
     if not parts[0].type.shape:
         raise ShapeError(f"concatenate: scalars cannot be joined, got {parts[0].type!r}; use stack")
-    resolved_axis = normalize_axis("concatenate", axis, parts[0].type.ndim, parts[0].type)
+    resolved_axis = normalize_axis(axis, parts[0].type.ndim, parts[0].type)
     # XLA compiles a concatenation in quadratic time, so many arrays are joined group by group.
     join = Concatenate(resolved_axis)
     while len(parts) > GROUP:
@@ -212,7 +210,7 @@ def stack(arrays: Sequence[Operand], axis: int = 0) -> Array:
     for p in parts:
         if p.type.shape != parts[0].type.shape:
             raise ShapeError(f"stack: shapes differ: {parts[0].type!r} and {p.type!r}")
-    resolved_axis = normalize_axis("stack", axis, parts[0].type.ndim + 1)
+    resolved_axis = normalize_axis(axis, parts[0].type.ndim + 1)
     return concatenate([expand_dims(p, resolved_axis) for p in parts], resolved_axis)
 
 

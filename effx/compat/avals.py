@@ -69,7 +69,7 @@ def get_aval(x: Any) -> ArrayType:
 def valid_jaxtype(x: Any) -> bool:
     """Says whether a value is an array or becomes one."""
     try:
-        as_operand(x, "valid_jaxtype")
+        as_operand(x)
     except EffxError:
         return False
     return True

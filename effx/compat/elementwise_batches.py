@@ -15,12 +15,12 @@ __all__ = ["bdim_at_front", "broadcast", "defbroadcasting", "defreducer", "defve
 
 def broadcast(x: PyTree, sz: int, axis: int) -> Array:
     """Returns `sz` times the same array along a new axis."""
-    return materialize(Vmap(sz), as_operand(x, "broadcast"), None, axis)
+    return materialize(Vmap(sz), as_operand(x), None, axis)
 
 
 def bdim_at_front(x: PyTree, bdim: Axis, size: int) -> Array:
     """Returns a batch with its axis in front, where an array without one is repeated."""
-    return materialize(Vmap(size), as_operand(x, "bdim_at_front"), bdim)
+    return materialize(Vmap(size), as_operand(x), bdim)
 
 
 def defvectorized(prim: Primitive) -> None:

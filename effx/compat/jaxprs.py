@@ -385,7 +385,7 @@ def eval_jaxpr(
     program = _unchanged_program(jaxpr) if propagate_source_info else None
     if program is None:
         return _evaluate(jaxpr, consts, args)
-    return list(run_program(program, [as_operand(x, "eval_jaxpr") for x in (*consts, *args)]))
+    return list(run_program(program, [as_operand(x) for x in (*consts, *args)]))
 
 
 def _unchanged_program(jaxpr: Jaxpr) -> Program | None:

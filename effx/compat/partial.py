@@ -53,7 +53,7 @@ class PartialVal(NamedTuple):
 
     def get_aval(self) -> ArrayType:
         """Returns the type."""
-        return as_operand(self.const, "PartialVal").type if self.aval is None else self.aval
+        return as_operand(self.const).type if self.aval is None else self.aval
 
 
 def trace_to_jaxpr_nounits(

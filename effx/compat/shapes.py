@@ -29,7 +29,7 @@ def eval_shape(fun: Callable[..., PyTree], *args: PyTree, **kwargs: PyTree) -> P
     >>> eval_shape(lambda x: (x + 1, ShapeDtypeStruct((2,), "int32")), 1.5)
     (ShapeDtypeStruct(shape=(), dtype=float32, weak_type=True), ShapeDtypeStruct(shape=(2,), dtype=int32))
     """
-    check_function("eval_shape", fun)
+    check_function(fun)
     # Without the arrays: nothing may keep those of a staged function.
     results: list[tuple[PyTreeDef, list[PyTree]]] = []
 

@@ -59,7 +59,7 @@ def _perform_shard_map(
     **_: object,
 ) -> PyTree:
     return shard_map(
-        lambda *xs: tuple(jaxpr.evaluate((), [as_operand(x, "shard_map") for x in xs])),
+        lambda *xs: tuple(jaxpr.evaluate((), [as_operand(x) for x in xs])),
         mesh=mesh,
         in_specs=tuple(in_specs),
         out_specs=tuple(out_specs),

@@ -112,7 +112,7 @@ def vmap(
             fun, in_axes, out_axes, axis_name, axis_size, spmd_axis_name, sum_match
         )
         return mapped
-    check_function("vmap", fun)
+    check_function(fun)
 
     @wraps(fun)
     def call_batched(*args: PyTree, **kwargs: PyTree) -> PyTree:
@@ -121,7 +121,7 @@ def vmap(
         axes = _match_axes("in_axes", axes_of_arguments, args)
         axes += [0] * (len(values) - len(axes))
         sizes = {
-            as_operand(x, "vmap").type.shape[axis]
+            as_operand(x).type.shape[axis]
             for x, axis in zip(values, axes, strict=True)
             if isinstance(axis, int) and not _is_vmappable(x)
         }
@@ -135,13 +135,13 @@ def vmap(
             def take_element(x: PyTree, axis: PyTree) -> PyTree:
                 if _is_vmappable(x):
                     return _vmappables[type(x)].to_elt(take_element, size, x, axis)
-                array = as_operand(x, "vmap")
+                array = as_operand(x)
                 return handler.boxed_result(frame, array, None if axis is None else axis % array.type.ndim)
 
             def put_together(axis_size: int, y: PyTree, axis: PyTree) -> PyTree:
                 if _is_vmappable(y):
                     return _vmappables[type(y)].from_elt(put_together, axis_size, y, axis)
-                array = as_operand(y, "vmap")
+                array = as_operand(y)
                 batch_axis = None
                 if type(array) is Box and array.frame is frame:
                     array, batch_axis = array.payload.value, array.payload.axis

@@ -109,11 +109,11 @@ def callback(
         _refuse_arguments("debug.callback", args, kwargs)
 
         def second(callback: Callable[..., object], *args: PyTree, **kwargs: PyTree) -> None:
-            check_function("debug.callback", callback)
+            check_function(callback, what="debug.callback")
             observe_values("debug.callback", callback, args, kwargs, ordered, partitioned)
 
         return second
-    check_function("debug.callback", callback)
+    check_function(callback, what="debug.callback")
     observe_values("debug.callback", callback, args, kwargs, ordered, partitioned)
     return None
 

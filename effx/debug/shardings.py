@@ -190,7 +190,7 @@ def inspect_array_sharding(value: PyTree, *, callback: Callable[[HasDevicesIndic
     1
     """
     for x in leaves(value):
-        array = as_operand(x, "inspect_array_sharding")
+        array = as_operand(x)
         if isinstance(array, Box):
             InspectSharding(callback)(array)
         else:
@@ -229,7 +229,7 @@ def visualize_array_sharding(
     │            │
     └────────────┘
     """
-    shape = as_operand(arr, "visualize_array_sharding").type.shape
+    shape = as_operand(arr).type.shape
 
     def draw(sharding: HasDevicesIndicesMap) -> None:
         visualize_sharding(

@@ -409,7 +409,7 @@ def sm3(step_size: "float | Schedule", momentum: float = 0.9) -> OfArray:
     rate = make_schedule(step_size)
 
     def init(x0: Operand) -> tuple[Array, Array, list[Array]]:
-        x = as_operand(x0, "sm3")
+        x = as_operand(x0)
         return x, zeros_like(x), [zeros((n,), x.type.dtype) for n in x.type.shape or (1,)]
 
     def update(
@@ -544,7 +544,7 @@ def l2_norm(tree: PyTree) -> Array:
     """
     squares: Array = as_operand(0.0)
     for leaf in leaves(tree):
-        x = as_operand(leaf, "l2_norm")
+        x = as_operand(leaf)
         squares = squares + total(real(x * conj(x)))
     return sqrt(squares)
 
@@ -561,7 +561,7 @@ def clip_grads(grad_tree: PyTree, max_norm: float) -> PyTree:
     factor = max_norm / where(small, 1, norm)
 
     def clipped(g: Operand) -> Array:
-        x = as_operand(g, "clip_grads")
+        x = as_operand(g)
         return where(small, x, x * convert(factor, x.type.dtype))
 
     return tree_map(clipped, grad_tree)

@@ -284,7 +284,7 @@ def BatchNorm(
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
 
     def init_fun(rng: Operand, input_shape: Shape) -> tuple[Shape, PyTree]:
-        normalized_axes = [normalize_axis("BatchNorm", a, len(input_shape)) for a in axes]
+        normalized_axes = [normalize_axis(a, len(input_shape)) for a in axes]
         shape = tuple([n for i, n in enumerate(input_shape) if i not in normalized_axes])
         first, second = random.split(rng)
         beta = beta_init(first, shape) if center else ()
@@ -292,12 +292,12 @@ def BatchNorm(
 
     def apply_fun(params: PyTree, x: Operand, **kwargs: PyTree) -> Array:
         beta, gamma = params
-        inputs = as_operand(x, "BatchNorm")
-        normalized_axes = [normalize_axis("BatchNorm", a, inputs.type.ndim, inputs.type) for a in axes]
+        inputs = as_operand(x)
+        normalized_axes = [normalize_axis(a, inputs.type.ndim, inputs.type) for a in axes]
         z = standardize(inputs, axis=tuple(normalized_axes), epsilon=epsilon)
         if scale:
-            z = expand_dims(as_operand(gamma, "BatchNorm"), normalized_axes) * z
-        return z + expand_dims(as_operand(beta, "BatchNorm"), normalized_axes) if center else z
+            z = expand_dims(as_operand(gamma), normalized_axes) * z
+        return z + expand_dims(as_operand(beta), normalized_axes) if center else z
 
     return init_fun, apply_fun
 
@@ -462,7 +462,7 @@ def _flatten_layer() -> Layer:
         return (input_shape[0], math.prod(input_shape[1:])), ()
 
     def apply_fun(params: PyTree, inputs: Operand, **kwargs: PyTree) -> Array:
-        x = as_operand(inputs, "Flatten")
+        x = as_operand(inputs)
         return reshape(x, (x.type.shape[0], math.prod(x.type.shape[1:])))
 
     return init_fun, apply_fun
@@ -505,7 +505,7 @@ def _fan_in_sum_layer() -> Layer:
         return input_shape[0], ()
 
     def apply_fun(params: PyTree, inputs: Sequence[Array], **kwargs: PyTree) -> Array:
-        result = as_operand(inputs[0], "FanInSum")
+        result = as_operand(inputs[0])
         for x in inputs[1:]:
             result = result + x
         return result
@@ -525,7 +525,7 @@ def FanInConcat(axis: int = -1) -> Layer:
 
     def init_fun(rng: Operand, input_shape: Sequence[Shape]) -> tuple[Shape, PyTree]:
         first = input_shape[0]
-        resolved_axis = normalize_axis("FanInConcat", axis, len(first))
+        resolved_axis = normalize_axis(axis, len(first))
         size = sum(shape[resolved_axis] for shape in input_shape)
         return (*first[:resolved_axis], size, *first[resolved_axis + 1 :]), ()
 
@@ -562,7 +562,7 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
             )
         if mode != "train":
             return inputs
-        x = as_operand(inputs, "Dropout")
+        x = as_operand(inputs)
         return where(random.bernoulli(rng, rate, x.type.shape), x / rate, 0)
 
     return init_fun, apply_fun

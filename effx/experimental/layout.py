@@ -48,6 +48,6 @@ def with_layout_constraint(x: A, layouts: PyTree) -> A:
     for leaf, layout in zip(leaves, broadcast_prefix(layouts, x, lambda y: y is None), strict=True):
         if not (layout is None or isinstance(layout, Layout)):
             raise OptionError(f"{what}: layouts must hold Layouts and None, got {layout!r}")
-        results.append(leaf if layout is None else with_layout(what, layout, as_operand(leaf, what)))
+        results.append(leaf if layout is None else with_layout(what, layout, as_operand(leaf)))
     result: A = form.unflatten(results)
     return result

@@ -324,7 +324,7 @@ def odeint(
     for x in leaves:
         if x.type.kind not in "fc":
             raise DTypeError(f"odeint: y0 must be floating or complex, got {x.type!r}")
-    times = array(t) if isinstance(t, Sequence) else as_operand(t, "odeint")
+    times = array(t) if isinstance(t, Sequence) else as_operand(t)
     if times.type.kind != "f":
         raise DTypeError(f"odeint: t must have a floating dtype, got {times.type!r}")
     if times.type.ndim != 1 or 0 in times.type.shape:

@@ -68,7 +68,7 @@ def init_lstm_weight(
 
 
 def _split_blocks(weights: Operand, shapes: list[Shape]) -> list[Array]:
-    flat = as_operand(weights, "lstm")
+    flat = as_operand(weights)
     count = sum([math.prod(shape) for shape in shapes])
     if flat.type.shape != (count,):
         raise ShapeError(f"lstm: weights must be a vector of {count} elements, got {flat.type!r}")
@@ -165,7 +165,7 @@ def _run_layers(
     x: Operand, h_0: Operand, c_0: Operand, weights: tuple[Mapping[int, Operand], ...], seq_lengths: Operand,
     sizes: tuple[int, int, int], dropout: float, bidirectional: bool, precision: object,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    data, h, c, lengths = [as_operand(a, "lstm") for a in (x, h_0, c_0, seq_lengths)]
+    data, h, c, lengths = [as_operand(a) for a in (x, h_0, c_0, seq_lengths)]
     _check_lstm_operands(data, h, c, lengths, sizes, dropout)
     outputs = moveaxis(data, 1, 0)
     time, batch = outputs.type.shape[:2]
@@ -179,7 +179,7 @@ def _run_layers(
         parts = []
         for direction in range(directions):
             i = layer * directions + direction
-            of_layer = tuple([as_operand(part[i], "lstm") for part in weights])
+            of_layer = tuple([as_operand(part[i]) for part in weights])
             part, h_n, c_n = _run_layer(outputs, h[i], c[i], of_layer, active, direction == 1, precision)
             parts.append(part)
             last_h.append(h_n)

@@ -80,7 +80,7 @@ def symbolic_args_specs(
     results = []
     for text, leaf in zip(shape_texts, leaves, strict=True):
         if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
-            leaf = as_operand(leaf, "symbolic_args_specs").type
+            leaf = as_operand(leaf).type
         shape = symbolic_shape(text, scope=where, like=leaf.shape)
         results.append(ShapeDtypeStruct(shape, dtypes.canonicalize(leaf.dtype)))
     return args_tree.unflatten(results)

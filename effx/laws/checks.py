@@ -159,9 +159,7 @@ def check_operation(
         return operand_strategy.map(lambda xs: (op, xs))
 
     with enable_x64(True):
-        example_operands = [
-            x if isinstance(x, ArrayType) else as_operand(x, "check_operation").type for x in operands
-        ]
+        example_operands = [x if isinstance(x, ArrayType) else as_operand(x).type for x in operands]
         wide = _accepts_types(op, [_widen(t) for t in example_operands])
         infer_types(op, example_operands)
     for law in laws:
@@ -189,7 +187,7 @@ def _operand_strategy(
         t = widen(x)
         return st.integers(0, 99).map(lambda seed: draw_operands((t,), (domain,), seed)[0])
     with enable_x64(True):
-        example = as_operand(x, "check_operation")
+        example = as_operand(x)
         data, t = np.asarray(example), widen(example.type)
         return st.just(asarray(data, t.dtype))
 

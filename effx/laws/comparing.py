@@ -26,7 +26,7 @@ def comparable_data(x: object) -> Data:
 
 def leaves(value: PyTree) -> list[Array]:
     """Returns the arrays of a pytree; numbers become arrays, tangents of dtype float0 are left out."""
-    return [as_operand(x, "law") for x in tree.leaves(value) if getattr(x, "dtype", None) != dtypes.float0]
+    return [as_operand(x) for x in tree.leaves(value) if getattr(x, "dtype", None) != dtypes.float0]
 
 
 def same(got: PyTree, want: PyTree, tolerance: float = 1e-9, note: str = "") -> None:

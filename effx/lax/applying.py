@@ -45,9 +45,9 @@ def index_take(src: Operand, idxs: Sequence[Operand], axes: Sequence[int]) -> Ar
     >>> index_take(np.arange(6).reshape(2, 3), (np.array([0, -1]), np.array([1, 2])), (0, 1))
     Array([1, 5], dtype=int32)
     """
-    x = as_operand(src, "index_take")
+    x = as_operand(src)
     t = x.type
-    places = tuple([resolve_axis("index_take", a, t) for a in int_tuple("index_take", "axes", axes)])
+    places = tuple([resolve_axis(a, t) for a in int_tuple("axes", axes)])
     if len(set(places)) != len(places):
         raise ShapeError(f"index_take: axes {tuple(axes)} repeat an axis")
     if not places or len(idxs) != len(places):
@@ -56,7 +56,7 @@ def index_take(src: Operand, idxs: Sequence[Operand], axes: Sequence[int]) -> Ar
         )
     rows: list[Array] = []
     for axis, indices in zip(places, idxs, strict=True):
-        row = as_operand(indices, "index_take")
+        row = as_operand(indices)
         if row.type.kind not in "iu":
             raise DTypeError(f"index_take: indices must be integers, got {row.type!r}")
         if row.type.ndim != 1 or (rows and row.type.shape[0] != rows[0].type.shape[0]):
@@ -123,8 +123,8 @@ def scatter_apply(
     >>> scatter_apply(np.array([5, 6, 7], np.int32), indices, lambda x: x * 10, numbers, update_shape=(3,))
     Array([500,   6,  70], dtype=int32)
     """
-    check_callable("scatter_apply", "func", func)
-    x = as_operand(operand, "scatter_apply")
+    check_callable("func", func)
+    x = as_operand(operand)
     counts = scatter_add(
         broadcast_to(ZERO, x.type.shape),
         scatter_indices,
@@ -136,7 +136,7 @@ def scatter_apply(
     )
 
     def applied(value: Array) -> Array:
-        result = as_operand(func(value), "scatter_apply")
+        result = as_operand(func(value))
         if result.type.dtype != x.type.dtype:
             raise DTypeError(
                 f"scatter_apply: func must keep the dtype of {x.type!r}, but returns {result.type!r}"

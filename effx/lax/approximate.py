@@ -9,7 +9,7 @@ from operator import index
 from effx.array import Array, Operand
 from effx.array.promotion import as_operand
 from effx.array.shaping import moveaxis
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, ShapeError, name_user_call
 from effx.families.topk import ApproximateTopK
 from effx.lax.operands import check_int, resolve_axis
 
@@ -49,7 +49,6 @@ def approx_max_k(
     (Array([9., 5.], dtype=float32), Array([1, 2], dtype=int32))
     """
     x, axis, count = _check_approx_arguments(
-        "approx_max_k",
         operand,
         k,
         reduction_dimension,
@@ -92,7 +91,6 @@ def approx_min_k(
     (Array([3., 5.], dtype=float32), Array([0, 2], dtype=int32))
     """
     x, axis, count = _check_approx_arguments(
-        "approx_min_k",
         operand,
         k,
         reduction_dimension,
@@ -114,7 +112,6 @@ def _choose(
 
 
 def _check_approx_arguments(
-    function_name: str,
     operand: Operand,
     k: int,
     dimension: int,
@@ -123,21 +120,21 @@ def _check_approx_arguments(
     aggregate: bool,
 ) -> tuple[Array, int, int]:
     """Checks the arguments; returns the operand, the axis from the start, and the number of elements to return."""
-    x = as_operand(operand, function_name)
+    x = as_operand(operand)
     t = x.type
     if t.kind != "f":
-        raise DTypeError(f"{function_name}: the operand must be floating, got {t!r}")
-    axis = resolve_axis(function_name, dimension, t)
-    size, count, full_size = t.shape[axis], check_int(function_name, "k", k), index(override)
+        raise DTypeError(f"{name_user_call()}: the operand must be floating, got {t!r}")
+    axis = resolve_axis(dimension, t)
+    size, count, full_size = t.shape[axis], check_int("k", k), index(override)
     if not 1 <= count <= size:
         raise ShapeError(
-            f"{function_name}: k must be from 1 to {size}, the size of axis {axis} of {t!r}, got {count}"
+            f"{name_user_call()}: k must be from 1 to {size}, the size of axis {axis} of {t!r}, got {count}"
         )
     if not 0 < recall <= 1:
-        raise ShapeError(f"{function_name}: recall_target must be above 0 and at most 1, got {recall}")
+        raise ShapeError(f"{name_user_call()}: recall_target must be above 0 and at most 1, got {recall}")
     if full_size != -1 and full_size < size:
         raise ShapeError(
-            f"{function_name}: reduction_input_size_override must be -1 or at least {size}, the size of axis {axis} "
+            f"{name_user_call()}: reduction_input_size_override must be -1 or at least {size}, the size of axis {axis} "
             f"of {t!r}, "
             f"got {full_size}"
         )

@@ -8,7 +8,7 @@ import numpy as np
 from effx import dtypes, tree
 from effx.array import Array, Number, Operand, arithmetic
 from effx.array.promotion import as_operand, convert
-from effx.errors import ShapeError, TransformError
+from effx.errors import ShapeError, TransformError, name_user_call
 from effx.handlers.sharding_types.axes_in_types import tracked_axes
 from effx.ir.meshes import AbstractMesh
 from effx.ir.ops import collective as c
@@ -35,7 +35,6 @@ T = TypeVar("T")
 
 
 def _reduce_over_axes(
-    function_name: str,
     x: T,
     axis_name: AxisNames,
     groups: Groups,
@@ -44,10 +43,10 @@ def _reduce_over_axes(
 ) -> T:
     """Reduces a tree's leaves over each axis in order."""
     names = axis_names(axis_name)
-    rows, _ = resolve_index_groups(function_name, names, groups)
+    rows, _ = resolve_index_groups(names, groups)
 
     def leaf(value: Operand) -> Array:
-        return _reduce_leaf(prepare(as_operand(value, function_name)), names, rows, reduce)
+        return _reduce_leaf(prepare(as_operand(value)), names, rows, reduce)
 
     return cast("T", tree.map(leaf, x))
 
@@ -101,15 +100,15 @@ def psum(x: object, axis_name: AxisNames, *, axis_index_groups: Groups = None) -
     Array([2, 4, 2, 4], dtype=int32)
     """
     names = axis_names(axis_name)
-    rows, group_size = resolve_index_groups("psum", names, axis_index_groups, unequal=True)
+    rows, group_size = resolve_index_groups(names, axis_index_groups, unequal=True)
     is_unequal = rows is not None and len({len(row) for row in rows}) > 1
 
     def leaf(value: Operand) -> Array | Number:
         if is_unequal and rows is not None:
-            return sum_over_unequal_groups(bool_to_int(as_operand(value, "psum")), names, rows)
+            return sum_over_unequal_groups(bool_to_int(as_operand(value)), names, rows)
         if isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic):
             return value * group_size
-        return _reduce_leaf(bool_to_int(as_operand(value, "psum")), names, rows, c.PSum)
+        return _reduce_leaf(bool_to_int(as_operand(value)), names, rows, c.PSum)
 
     return tree.map(leaf, x)
 
@@ -133,8 +132,8 @@ def pmean(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
     >>> effx.vmap(lambda x: x - pmean(x, "i"), axis_name="i")(np.array([1., 3.]))
     Array([-1.,  1.], dtype=float32)
     """
-    _, group_size = resolve_index_groups("pmean", axis_names(axis_name), axis_index_groups)
-    total = _reduce_over_axes("pmean", x, axis_name, axis_index_groups, c.PSum, arithmetic.to_inexact)
+    _, group_size = resolve_index_groups(axis_names(axis_name), axis_index_groups)
+    total = _reduce_over_axes(x, axis_name, axis_index_groups, c.PSum, arithmetic.to_inexact)
     return cast("T", tree.map(lambda y: arithmetic.true_divide(y, group_size), total))
 
 
@@ -157,7 +156,7 @@ def pmax(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
     >>> effx.vmap(lambda x: x - pmax(x, "i"), axis_name="i")(np.array([1., 3.]))
     Array([-2.,  0.], dtype=float32)
     """
-    return _reduce_over_axes("pmax", x, axis_name, axis_index_groups, c.PMax)
+    return _reduce_over_axes(x, axis_name, axis_index_groups, c.PMax)
 
 
 def pmin(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
@@ -179,7 +178,7 @@ def pmin(x: T, axis_name: AxisNames, *, axis_index_groups: Groups = None) -> T:
     >>> effx.vmap(lambda x: x - pmin(x, "i"), axis_name="i")(np.array([1., 3.]))
     Array([0., 2.], dtype=float32)
     """
-    return _reduce_over_axes("pmin", x, axis_name, axis_index_groups, c.PMin)
+    return _reduce_over_axes(x, axis_name, axis_index_groups, c.PMin)
 
 
 def pbroadcast(x: T, axis_name: AxisNames, source: int) -> T:
@@ -203,15 +202,15 @@ def pbroadcast(x: T, axis_name: AxisNames, source: int) -> T:
     Array([3., 3., 3.], dtype=float32)
     """
     size, source_index = (
-        total_size("pbroadcast", axis_names(axis_name)),
-        check_int("pbroadcast", "source", source),
+        total_size(axis_names(axis_name)),
+        check_int("source", source),
     )
     if not 0 <= source_index < size:
         raise ShapeError(f"pbroadcast: source must be from 0 to {size - 1}, got {source_index}")
     mine = axis_index(axis_name) == source_index
 
     def leaf(value: Operand) -> Array:
-        array: Array = as_operand(value, "pbroadcast")
+        array: Array = as_operand(value)
         if dtypes.is_key(array.type.dtype):
             words: Array = leaf(Bitcast(dtypes.uint32)(array))
             return Bitcast(array.type.dtype)(words)
@@ -250,10 +249,10 @@ def pcast(x: T, axis_name: AxisNames, *, to: str) -> T:
     if to not in _CASTS:
         raise TransformError(f"pcast: to must be 'varying', 'reduced' or 'unreduced', got {to!r}")
     names = axis_names(axis_name)
-    total_size("pcast", names)
+    total_size(names)
 
     def leaf(value: Operand) -> Array:
-        array: Array = as_operand(value, "pcast")
+        array: Array = as_operand(value)
         for name in names:
             if name in tracked_axes.value:
                 array = _cast_along(array, name, to)
@@ -287,10 +286,10 @@ def _cast_along(x: Array, axis: AxisName, to: str) -> Array:
         )
     if kind == to:
         return x
-    return c.PCast(axis)(x) if to == "varying" else c.PCast(axis, to, mapped_mesh("pcast"))(x)
+    return c.PCast(axis)(x) if to == "varying" else c.PCast(axis, to, mapped_mesh())(x)
 
 
-def mapped_mesh(function_name: str) -> AbstractMesh:
+def mapped_mesh() -> AbstractMesh:
     """Returns the mesh of the enclosing `shard_map`.
 
     Raises:
@@ -299,6 +298,6 @@ def mapped_mesh(function_name: str) -> AbstractMesh:
     mesh = ambient.value
     if mesh is None:
         raise TransformError(
-            f"{function_name}: only the axes of a shard_map's mesh can be reduced or unreduced"
+            f"{name_user_call()}: only the axes of a shard_map's mesh can be reduced or unreduced"
         )
     return mesh.abstract_mesh

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from effx.errors import ShapeError
+from effx.errors import ShapeError, name_user_call
 from effx.families.convolution import count_positions, dilated_size
 from effx.ir.sizes.dimensions import as_size
 from effx.ir.types import Shape
@@ -56,7 +56,7 @@ def padtype_to_pads(
     [(1, 1), (0, 0)]
     """
     sizes, window, strides = [
-        int_tuple("padtype_to_pads", name, values)
+        int_tuple(name, values)
         for name, values in (
             ("in_shape", in_shape),
             ("window_shape", window_shape),
@@ -84,7 +84,7 @@ def padtype_to_pads(
     return list(zip(less, more, strict=True)) if name == "SAME" else list(zip(more, less, strict=True))
 
 
-def padding_pairs(function_name: str, padding: Pads) -> list[tuple[int, int]]:
+def padding_pairs(padding: Pads) -> list[tuple[int, int]]:
     """Returns padding as pairs of ints.
 
     Raises:
@@ -94,7 +94,7 @@ def padding_pairs(function_name: str, padding: Pads) -> list[tuple[int, int]]:
         return [(as_size(low), as_size(high)) for low, high in padding]
     except (TypeError, ValueError):
         raise ShapeError(
-            f"{function_name}: padding must be a name or a sequence of pairs (low, high), got {padding!r}"
+            f"{name_user_call()}: padding must be a name or a sequence of pairs (low, high), got {padding!r}"
         ) from None
 
 
@@ -198,12 +198,12 @@ def transposed_conv_padding(window: int, stride: int, padding: str | tuple[int, 
 
 
 def resolve_named_padding(
-    function_name: str, window: Sequence[int], strides: Sequence[int], padding: str
+    window: Sequence[int], strides: Sequence[int], padding: str
 ) -> list[tuple[int, int]]:
     """Returns the amounts of padding of a name in a transposed convolution."""
     name = padding.upper()
     if name not in ("SAME", "VALID"):
-        raise ShapeError(f"{function_name}: padding must be 'SAME', 'VALID' or amounts, got {padding!r}")
+        raise ShapeError(f"{name_user_call()}: padding must be 'SAME', 'VALID' or amounts, got {padding!r}")
     return [transposed_conv_padding(w, s, name) for w, s in zip(window, strides, strict=True)]
 
 
@@ -228,20 +228,15 @@ def conv_shape_tuple(
     >>> conv_shape_tuple((1, 2, 5), (4, 2, 3), (2,), "SAME")
     (1, 4, 3)
     """
-    function_name = "conv_shape_tuple"
     sizes, window = (
-        int_tuple(function_name, "lhs_shape", lhs_shape)[2:],
-        int_tuple(function_name, "rhs_shape", rhs_shape)[2:],
+        int_tuple("lhs_shape", lhs_shape)[2:],
+        int_tuple("rhs_shape", rhs_shape)[2:],
     )
-    moves = int_tuple(function_name, "strides", strides)
-    amounts = (
-        padtype_to_pads(sizes, window, moves, pads)
-        if isinstance(pads, str)
-        else padding_pairs(function_name, pads)
-    )
+    moves = int_tuple("strides", strides)
+    amounts = padtype_to_pads(sizes, window, moves, pads) if isinstance(pads, str) else padding_pairs(pads)
     if not len(sizes) == len(window) == len(moves) == len(amounts):
         raise ShapeError(
-            f"{function_name}: strides and pads must have one entry for each spatial axis of shapes "
+            f"{name_user_call()}: strides and pads must have one entry for each spatial axis of shapes "
             f"{list(lhs_shape)} and {list(rhs_shape)}, got {moves} and {amounts}"
         )
     space = [
@@ -296,14 +291,11 @@ def conv_transpose_shape_tuple(
     >>> conv_transpose_shape_tuple((1, 5, 2), (3, 2, 4), (2,), "SAME", ("NHC", "HIO", "NHC"))
     (1, 10, 4)
     """
-    function_name = "conv_transpose_shape_tuple"
     lhs, rhs, out = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
     (n, _, *space), (o, _, *window) = _permute_shape(lhs_shape, lhs), _permute_shape(rhs_shape, rhs)
-    moves = int_tuple(function_name, "window_strides", window_strides)
+    moves = int_tuple("window_strides", window_strides)
     pads = (
-        resolve_named_padding(function_name, window, moves, padding)
-        if isinstance(padding, str)
-        else padding_pairs(function_name, padding)
+        resolve_named_padding(window, moves, padding) if isinstance(padding, str) else padding_pairs(padding)
     )
     spread = [dilated_size(m, s) for m, s in zip(space, moves, strict=True)]
     return _unpermute_shape(conv_shape_tuple((n, 1, *spread), (o, 1, *window), (1,) * len(moves), pads), out)

@@ -46,7 +46,7 @@ def convert_element_type(operand: Operand, new_dtype: DTypeLike) -> Array:
     target = dtypes.canonicalize_requested(new_dtype)
     if type(operand) is int and dtypes.is_inexact(target):
         operand = float(operand)  # it may be larger than any integer dtype's
-    x = as_operand(operand, "convert_element_type")
+    x = as_operand(operand)
     if x.type.kind == "c" and not dtypes.is_complex(target) and target != dtypes.bool_:
         x = arithmetic.real(x)
     return convert(x, target)
@@ -68,7 +68,7 @@ def bitcast_convert_type(operand: Operand, new_dtype: DTypeLike) -> Array:
     >>> bitcast_convert_type(1.0, "int32")
     Array(1065353216, dtype=int32)
     """
-    x = as_operand(operand, "bitcast_convert_type")
+    x = as_operand(operand)
     target = dtypes.canonicalize_requested(new_dtype)
     return x if x.type.dtype == target and not x.type.weak else v.Bitcast(target)(x)
 
@@ -90,10 +90,10 @@ def reduce_precision(operand: Operand, exponent_bits: int, mantissa_bits: int) -
     >>> reduce_precision(1.01, 5, 2)
     Array(1., dtype=float32, weak_type=True)
     """
-    x = as_operand(operand, "reduce_precision")
+    x = as_operand(operand)
     return v.ReducePrecision(
-        check_int("reduce_precision", "exponent_bits", exponent_bits),
-        check_int("reduce_precision", "mantissa_bits", mantissa_bits),
+        check_int("exponent_bits", exponent_bits),
+        check_int("mantissa_bits", mantissa_bits),
     )(x)
 
 
@@ -117,7 +117,7 @@ def stop_gradient(x: T) -> T:
     def stop(leaf: object) -> object:
         if isinstance(leaf, Array):
             return perform(STOP_GRADIENT, (leaf,)) if leaf.type.kind in "fc" else leaf
-        as_operand(cast("Operand", leaf), "stop_gradient")  # refuses what is no number
+        as_operand(cast("Operand", leaf))  # refuses what is no number
         return leaf  # numbers and NumPy data are constants
 
     return cast("T", tree.map(stop, x))
@@ -142,7 +142,7 @@ def optimization_barrier(operand: T, /) -> T:
     leaves, structure = tree.flatten(operand)
     if not leaves:
         return operand
-    arrays = [as_operand(x, "optimization_barrier") for x in leaves]
+    arrays = [as_operand(x) for x in leaves]
     return cast("T", structure.unflatten(perform(OPTIMIZATION_BARRIER, tuple(arrays))))
 
 
@@ -191,4 +191,4 @@ def stage(x: Operand, /) -> Array:
     >>> stage(3.0)
     Array(3., dtype=float32, weak_type=True)
     """
-    return COPY(as_operand(x, "stage"))
+    return COPY(as_operand(x))

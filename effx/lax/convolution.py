@@ -9,7 +9,7 @@ from effx.array import Array, Operand, arithmetic
 from effx.array.promotion import as_operand, to_host_array
 from effx.array.shaping import moveaxis, reshape, swapaxes, transpose
 from effx.dtypes import DTypeLike
-from effx.errors import ShapeError
+from effx.errors import ShapeError, name_user_call
 from effx.families.convolution import Convolution, dilated_size
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.shape import Reverse
@@ -90,20 +90,17 @@ def conv_general_dilated(
             precision,
             preferred_element_type,
         )
-    function_name = "conv_general_dilated"
-    x, kernel = as_operand(lhs, function_name), as_operand(rhs, function_name)
+    x, kernel = as_operand(lhs), as_operand(rhs)
     numbers = conv_dimension_numbers(x.type.shape, kernel.type.shape, dimension_numbers)
-    specs = [
-        int_tuple(function_name, name, spec) for name, spec in zip(numbers._fields, numbers, strict=True)
-    ]
-    strides = int_tuple(function_name, "window_strides", window_strides)
+    specs = [int_tuple(name, spec) for name, spec in zip(numbers._fields, numbers, strict=True)]
+    strides = int_tuple("window_strides", window_strides)
     ones = (1,) * len(strides)
-    below = ones if lhs_dilation is None else int_tuple(function_name, "lhs_dilation", lhs_dilation)
-    between = ones if rhs_dilation is None else int_tuple(function_name, "rhs_dilation", rhs_dilation)
+    below = ones if lhs_dilation is None else int_tuple("lhs_dilation", lhs_dilation)
+    between = ones if rhs_dilation is None else int_tuple("rhs_dilation", rhs_dilation)
     if isinstance(padding, str):
         if padding.upper() != "VALID" and below != ones:
             raise ShapeError(
-                f"{function_name}: padding {padding!r} has no meaning with lhs_dilation {below}; give amounts, or use "
+                f"{name_user_call()}: padding {padding!r} has no meaning with lhs_dilation {below}; give amounts, or use "
                 "conv_transpose"
             )
         # Shapes that do not fit get padding 0, and the operation raises the error.
@@ -116,11 +113,11 @@ def conv_general_dilated(
             sizes = [x.type.shape[a] for a in specs[0][2:]]
             pads = padtype_to_pads(sizes[: len(window)], window, strides[: len(window)], padding)
     else:
-        pads = padding_pairs(function_name, padding)
+        pads = padding_pairs(padding)
     return Convolution(
         strides, tuple([low for low, _ in pads]), tuple([high for _, high in pads]), below, between,
         specs[0], specs[1], specs[2], index(feature_group_count), index(batch_group_count),
-        arithmetic.precision_pair("conv_general_dilated", precision),
+        arithmetic.precision_pair(precision),
         arithmetic.resolve_preferred_dtype(preferred_element_type),
     )(x, kernel)  # fmt: skip
 
@@ -240,33 +237,30 @@ def conv_transpose(
     >>> conv_transpose(x, np.ones((2, 1, 1), np.float32), (2,), "SAME")[0, :, 0]
     Array([1., 1., 2., 2.], dtype=float32)
     """
-    function_name = "conv_transpose"
-    x, kernel = as_operand(lhs, function_name), as_operand(rhs, function_name)
+    x, kernel = as_operand(lhs), as_operand(rhs)
     if dimension_numbers is None:
         dimension_numbers = TRANSPOSED.get(x.type.ndim)
         if dimension_numbers is None:
             raise ShapeError(
-                f"{function_name}: needs dimension_numbers for lhs {x.type!r} of {x.type.ndim} axes"
+                f"{name_user_call()}: needs dimension_numbers for lhs {x.type!r} of {x.type.ndim} axes"
             )
     numbers = conv_dimension_numbers(x.type.shape, kernel.type.shape, dimension_numbers)
-    moves = int_tuple(function_name, "strides", strides)
-    into, out_features, *space = int_tuple(function_name, "rhs_spec", numbers.rhs_spec)
+    moves = int_tuple("strides", strides)
+    into, out_features, *space = int_tuple("rhs_spec", numbers.rhs_spec)
     if len(moves) != len(space):
         raise ShapeError(
-            f"{function_name}: strides must have one entry for each of the {len(space)} spatial axes, got {moves}"
+            f"{name_user_call()}: strides must have one entry for each of the {len(space)} spatial axes, got {moves}"
         )
-    between = (
-        (1,) * len(moves) if rhs_dilation is None else int_tuple(function_name, "rhs_dilation", rhs_dilation)
-    )
+    between = (1,) * len(moves) if rhs_dilation is None else int_tuple("rhs_dilation", rhs_dilation)
     if len(between) != len(moves):
         raise ShapeError(
-            f"{function_name}: rhs_dilation must have one entry for each of the {len(space)} spatial axes, got {between}"
+            f"{name_user_call()}: rhs_dilation must have one entry for each of the {len(space)} spatial axes, got {between}"
         )
     window = [dilated_size(kernel.type.shape[a], d) for a, d in zip(space, between, strict=True)]
     if isinstance(padding, str):
-        pads = resolve_named_padding(function_name, window, moves, padding)
+        pads = resolve_named_padding(window, moves, padding)
     else:
-        pads = padding_pairs(function_name, padding)
+        pads = padding_pairs(padding)
         if use_consistent_padding:
             pads = [transposed_conv_padding(w, s, p) for w, s, p in zip(window, moves, pads, strict=True)]
     if transpose_kernel:
@@ -309,14 +303,13 @@ def conv_general_dilated_patches(
            [1., 2., 3.]], dtype=float32)
     """
     patches, numbers = _patches(
-        "conv_general_dilated_patches", lhs, filter_shape, window_strides, padding, lhs_dilation, rhs_dilation,
+        lhs, filter_shape, window_strides, padding, lhs_dilation, rhs_dilation,
         dimension_numbers, precision, preferred_element_type,
     )  # fmt: skip
-    return moveaxis(patches, range(patches.type.ndim), int_tuple("patches", "out_spec", numbers.out_spec))
+    return moveaxis(patches, range(patches.type.ndim), int_tuple("out_spec", numbers.out_spec))
 
 
 def _patches(
-    function_name: str,
     lhs: Operand,
     filter_shape: Sequence[int],
     window_strides: Sequence[int],
@@ -331,7 +324,7 @@ def _patches(
 
     Each feature is a batch element of its own, so no groups are needed, which XLA:CPU convolves slowly.
     """
-    x, window = as_operand(lhs, function_name), int_tuple(function_name, "filter_shape", filter_shape)
+    x, window = as_operand(lhs), int_tuple("filter_shape", filter_shape)
     numbers = conv_dimension_numbers(x.type.shape, (1, 1, *window), dimension_numbers)
     x = transpose(x, numbers.lhs_spec)
     n, c, *space = x.type.shape
@@ -375,10 +368,9 @@ def conv_general_dilated_local(
     >>> conv_general_dilated_local(x, k, (1,), "VALID", (2,))
     Array([[[1., 7.]]], dtype=float32)
     """
-    function_name = "conv_general_dilated_local"
-    kernel = as_operand(rhs, function_name)
+    kernel = as_operand(rhs)
     patches, numbers = _patches(
-        function_name, lhs, filter_shape, window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers,
+        lhs, filter_shape, window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers,
         precision, None,
     )  # fmt: skip
     kernel = transpose(kernel, numbers.rhs_spec)

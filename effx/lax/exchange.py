@@ -11,7 +11,7 @@ from effx.array import Array, HostArray, Operand, arithmetic
 from effx.array.indexing import getitem
 from effx.array.promotion import as_operand
 from effx.array.shaping import moveaxis
-from effx.errors import DTypeError, ShapeError, TransformError
+from effx.errors import DTypeError, ShapeError, TransformError, name_user_call
 from effx.handlers.sharding_types.axes_in_types import tracked_axes
 from effx.ir.ops import collective as c
 from effx.ir.ops.elementwise import Select
@@ -78,13 +78,13 @@ def all_gather(
     if to != "varying" and axis_index_groups is not None:
         raise TransformError(f"all_gather: groups have different results, so to={to!r} is for no groups")
     names = axis_names(axis_name)
-    rows, _ = resolve_index_groups("all_gather", names, axis_index_groups)
-    sizes = communicating_sizes("all_gather", names, rows)
+    rows, _ = resolve_index_groups(names, axis_index_groups)
+    sizes = communicating_sizes(names, rows)
 
     def leaf(value: Operand) -> Array:
-        array = as_operand(value, "all_gather")
+        array = as_operand(value)
         result_type = array.type if tiled else array.type.with_shape((*array.type.shape, 1))
-        resolved_axis = resolve_axis("all_gather", axis, result_type)
+        resolved_axis = resolve_axis(axis, result_type)
         if rows is not None and len(names) > 1:
             group = moveaxis(gather_group(array, names, rows), 0, resolved_axis)
             shape = group.type.shape
@@ -92,7 +92,7 @@ def all_gather(
             return group.reshape(merged) if tiled else group
         # The last name runs fastest, so it is gathered first.
         for i, (name, size) in enumerate(reversed(list(zip(names, sizes, strict=True)))):
-            mesh = mapped_mesh("all_gather") if to == "reduced" and name in tracked_axes.value else None
+            mesh = mapped_mesh() if to == "reduced" and name in tracked_axes.value else None
             gather = c.AllGather(
                 name, resolved_axis, size, tiled or i > 0, to != "varying", mesh, groups=rows
             )
@@ -102,18 +102,18 @@ def all_gather(
     return cast("T", tree.map(leaf, x))
 
 
-def _check_untiled(function_name: str, array: Array, axis: int, group_size: int, which: str) -> None:
+def _check_untiled(array: Array, axis: int, group_size: int, which: str) -> None:
     if array.type.shape[axis] != group_size:
         raise ShapeError(
-            f"{function_name}: {which} {axis} of {array.type!r} must have the size of the named axis, {group_size}; "
+            f"{name_user_call()}: {which} {axis} of {array.type!r} must have the size of the named axis, {group_size}; "
             f"use tiled=True to cut it into parts"
         )
 
 
-def _check_tiled(function_name: str, array: Array, axis: int, group_size: int, which: str) -> None:
+def _check_tiled(array: Array, axis: int, group_size: int, which: str) -> None:
     if array.type.shape[axis] % group_size:
         raise ShapeError(
-            f"{function_name}: {which} {axis} of {array.type!r} must be divisible by {group_size}, the axis size"
+            f"{name_user_call()}: {which} {axis} of {array.type!r} must be divisible by {group_size}, the axis size"
         )
 
 
@@ -156,12 +156,12 @@ def psum_scatter(
     Array([2, 4], dtype=int32)
     """
     names = axis_names(axis_name)
-    rows, group_size = resolve_index_groups("psum_scatter", names, axis_index_groups)
-    sizes = communicating_sizes("psum_scatter", names, rows)
+    rows, group_size = resolve_index_groups(names, axis_index_groups)
+    sizes = communicating_sizes(names, rows)
 
     def leaf(value: Operand) -> Array:
-        array = bool_to_int(as_operand(value, "psum_scatter"))
-        resolved_axis = resolve_axis("psum_scatter", scatter_dimension, array.type)
+        array = bool_to_int(as_operand(value))
+        resolved_axis = resolve_axis(scatter_dimension, array.type)
         check = _check_tiled if tiled else _check_untiled
         check("psum_scatter", array, resolved_axis, group_size, "scatter_dimension")
         if rows is not None and len(names) > 1:
@@ -211,7 +211,7 @@ def all_to_all(
            [1, 3]], dtype=int32)
     """
     names = axis_names(axis_name)
-    rows, group_size = resolve_index_groups("all_to_all", names, axis_index_groups)
+    rows, group_size = resolve_index_groups(names, axis_index_groups)
 
     def exchange(array: Array, split: int, concat: int) -> Array:
         if len(names) == 1:
@@ -226,13 +226,13 @@ def all_to_all(
         return Reshape((*shape[:concat], group_size * shape[concat + 1], *shape[concat + 2 :]))(mine)
 
     def leaf(value: Operand) -> Array:
-        array = as_operand(value, "all_to_all")
-        split = resolve_axis("all_to_all", split_axis, array.type)
-        concat = resolve_axis("all_to_all", concat_axis, array.type)
+        array = as_operand(value)
+        split = resolve_axis(split_axis, array.type)
+        concat = resolve_axis(concat_axis, array.type)
         if tiled:
-            _check_tiled("all_to_all", array, split, group_size, "split_axis")
+            _check_tiled(array, split, group_size, "split_axis")
             return exchange(array, split, concat)
-        _check_untiled("all_to_all", array, split, group_size, "split_axis")
+        _check_untiled(array, split, group_size, "split_axis")
         return moveaxis(exchange(moveaxis(array, split, 0), 0, 0), 0, concat)
 
     return cast("T", tree.map(leaf, x))
@@ -283,30 +283,30 @@ def ppermute(x: T, axis_name: AxisNames, perm: Sequence[tuple[int, int]]) -> T:
     >>> effx.vmap(lambda x: ppermute(x, "i", [(0, 1), (1, 2)]), axis_name="i")(np.array([5, 6, 7]))
     Array([0, 5, 6], dtype=int32)
     """
-    return _permute_replicas("ppermute", x, axis_name, perm)
+    return _permute_replicas(x, axis_name, perm)
 
 
-def _permute_replicas(function_name: str, x: T, axis_name: AxisNames, perm: Sequence[tuple[int, int]]) -> T:
+def _permute_replicas(x: T, axis_name: AxisNames, perm: Sequence[tuple[int, int]]) -> T:
     names = axis_names(axis_name)
-    group_size = total_size(function_name, names)
+    group_size = total_size(names)
     if isinstance(
         perm, Iterator
     ):  # empty when the function is traced a second time, which would send nothing
         raise DTypeError(
-            f"{function_name}: perm must be a list or a tuple of pairs, got {type(perm).__name__}, which can be read once"
+            f"{name_user_call()}: perm must be a list or a tuple of pairs, got {type(perm).__name__}, which can be read once"
         )
     pairs = tuple([(index(s), index(d)) for s, d in perm])
     for which, replica_indices in (("source", [s for s, _ in pairs]), ("destination", [d for _, d in pairs])):
         for i in replica_indices:
             if not 0 <= i < group_size:
                 raise ShapeError(
-                    f"{function_name}: {which} {i} is out of range for an axis of size {group_size}"
+                    f"{name_user_call()}: {which} {i} is out of range for an axis of size {group_size}"
                 )
         if len(set(replica_indices)) != len(replica_indices):
-            raise ShapeError(f"{function_name}: perm repeats a {which}: {list(pairs)}")
+            raise ShapeError(f"{name_user_call()}: perm repeats a {which}: {list(pairs)}")
 
     def leaf(value: Operand) -> Array:
-        array = as_operand(value, function_name)
+        array = as_operand(value)
         if len(names) == 1:
             return c.PPermute(names[0], pairs)(array)
         sources = np.full(group_size, -1, np.int32)
@@ -339,9 +339,9 @@ def pshuffle(x: T, axis_name: AxisNames, perm: Sequence[int]) -> T:
     >>> effx.vmap(lambda x: pshuffle(x, "i", [2, 0, 1]), axis_name="i")(np.array([5, 6, 7]))
     Array([7, 5, 6], dtype=int32)
     """
-    group_size = total_size("pshuffle", axis_names(axis_name))
+    group_size = total_size(axis_names(axis_name))
     if sorted(perm) != list(range(group_size)):
         raise ShapeError(
             f"pshuffle: perm must be a permutation of the {group_size} indices, got {list(perm)}"
         )
-    return _permute_replicas("pshuffle", x, axis_name, [(index(s), d) for d, s in enumerate(perm)])
+    return _permute_replicas(x, axis_name, [(index(s), d) for d, s in enumerate(perm)])

@@ -7,7 +7,7 @@ from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import to_inexact
 from effx.array.promotion import as_operand, convert
-from effx.errors import DTypeError, OptionError
+from effx.errors import DTypeError, OptionError, name_user_call
 from effx.families.fft import KINDS, Fft
 from effx.lax.operands import int_tuple
 
@@ -47,9 +47,9 @@ def fft(x: Operand, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Arra
     name = fft_type.name if isinstance(fft_type, FftType) else str(fft_type).upper()
     if name not in KINDS:
         raise OptionError(f"fft: fft_type must be one of {', '.join(KINDS)}, got {fft_type!r}")
-    operand = as_operand(x, "fft")
-    array = to_real("fft", operand) if name == "RFFT" else to_complex(operand)
-    lengths = int_tuple("fft", "fft_lengths", fft_lengths)
+    operand = as_operand(x)
+    array = to_real(operand) if name == "RFFT" else to_complex(operand)
+    lengths = int_tuple("fft_lengths", fft_lengths)
     return array if not lengths and name in ("FFT", "IFFT") else Fft(name, lengths)(array)
 
 
@@ -60,7 +60,7 @@ def to_complex(x: Array) -> Array:
     return wide if wide.type.kind == "c" else convert(wide, dtypes.complex_dtype(wide.type.dtype))
 
 
-def to_real(function_name: str, x: Array) -> Array:
+def to_real(x: Array) -> Array:
     """Converts numbers to floats of at least 32 bits.
 
     Raises:
@@ -68,7 +68,7 @@ def to_real(function_name: str, x: Array) -> Array:
     """
     if x.type.kind == "c":
         raise DTypeError(
-            f"{function_name}: takes real numbers, got {x.type!r}; use the transform of complex numbers"
+            f"{name_user_call()}: takes real numbers, got {x.type!r}; use the transform of complex numbers"
         )
     x = to_inexact(x)
     return convert(x, dtypes.float32) if x.type.dtype.itemsize < 4 else x

@@ -8,7 +8,7 @@ from effx.array import Array, Operand
 from effx.array.promotion import as_operand
 from effx.array.shaping import to_shape
 from effx.dtypes import DTypeLike
-from effx.errors import OptionError, ShapeError
+from effx.errors import OptionError, ShapeError, name_user_call
 from effx.families.bit_generators import RngBitGenerator, RngUniform
 from effx.ir.types import Shape
 from effx.lax.operands import adapt_operands
@@ -26,10 +26,10 @@ class RandomAlgorithm(IntEnum):
     RNG_PHILOX = 2
 
 
-def _check_shape(function_name: str, shape: int | Sequence[int]) -> Shape:
-    sizes = to_shape(function_name, shape)
+def _check_shape(shape: int | Sequence[int]) -> Shape:
+    sizes = to_shape(shape)
     if any(n < 0 for n in sizes):
-        raise ShapeError(f"{function_name}: sizes must not be negative, got {list(sizes)}")
+        raise ShapeError(f"{name_user_call()}: sizes must not be negative, got {list(sizes)}")
     return sizes
 
 
@@ -68,11 +68,11 @@ def rng_bit_generator(
         names = ", ".join(a.name for a in RandomAlgorithm)
         raise OptionError(f"rng_bit_generator: algorithm must be one of {names}, got {algorithm!r}") from None
     op = RngBitGenerator(
-        _check_shape("rng_bit_generator", shape),
+        _check_shape(shape),
         dtypes.canonicalize_requested(dtype),
         chosen.name.removeprefix("RNG_"),
     )
-    state, bits = op(as_operand(key, "rng_bit_generator"))
+    state, bits = op(as_operand(key))
     return state, bits if out_sharding is None else reshard_as("rng_bit_generator", bits, out_sharding)
 
 
@@ -94,5 +94,5 @@ def rng_uniform(a: Operand, b: Operand, shape: int | Sequence[int]) -> Array:
     >>> rng_uniform(2.0, 3.0, (4,)).shape
     (4,)
     """
-    sizes = _check_shape("rng_uniform", shape)
-    return RngUniform(sizes)(*adapt_operands("rng_uniform", a, b))
+    sizes = _check_shape(shape)
+    return RngUniform(sizes)(*adapt_operands(a, b))

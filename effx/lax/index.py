@@ -14,7 +14,7 @@ from effx.array import Array, Operand, arithmetic
 from effx.array.indexing import resolve_fill_value
 from effx.array.promotion import as_operand, broadcast_to, convert
 from effx.array.shaping import reshape, size_vector
-from effx.errors import IndexingError, ShapeError
+from effx.errors import IndexingError, ShapeError, name_user_call
 from effx.ir.ops import index as i
 from effx.ir.ops.elementwise import Clamp
 from effx.ir.ops.reduce import ReduceAnd
@@ -50,14 +50,14 @@ class GatherScatterMode(enum.Enum):
         >>> GatherScatterMode.from_any("drop")
         <GatherScatterMode.FILL_OR_DROP: 'fill'>
         """
-        return _resolve_mode("GatherScatterMode", s, cls.FILL_OR_DROP)
+        return _resolve_mode(s, cls.FILL_OR_DROP)
 
 
 _MODES = {**{m.value: m for m in GatherScatterMode}, "drop": GatherScatterMode.FILL_OR_DROP}
 
 
 def _int_tuple(values: Sequence[int]) -> tuple[int, ...]:
-    return int_tuple("gather", "dimension numbers", values)
+    return int_tuple("dimension numbers", values)
 
 
 @final
@@ -104,19 +104,17 @@ class ScatterDimensionNumbers:
     scatter_indices_batching_dims: tuple[int, ...] = attrs.field(default=(), converter=_int_tuple)
 
 
-def _resolve_mode(
-    function_name: str, mode: "str | GatherScatterMode | None", default: GatherScatterMode
-) -> GatherScatterMode:
+def _resolve_mode(mode: "str | GatherScatterMode | None", default: GatherScatterMode) -> GatherScatterMode:
     if mode is None:
         return default
     entry = mode if isinstance(mode, GatherScatterMode) else _MODES.get(mode)
     if entry is None:
-        raise IndexingError(f"{function_name}: mode must be one of {', '.join(_MODES)}, got {mode!r}")
+        raise IndexingError(f"{name_user_call()}: mode must be one of {', '.join(_MODES)}, got {mode!r}")
     return entry
 
 
-def _check_indices(function_name: str, x: Operand) -> Array:
-    array = as_operand(x, function_name)
+def _check_indices(x: Operand) -> Array:
+    array = as_operand(x)
     # Bounds must fit the indices' dtype.
     if array.type.kind in "iu" and dtypes.bits(array.type.dtype) < 32:
         return convert(array, dtypes.int32)
@@ -164,11 +162,11 @@ def gather(
     >>> gather(np.array([5., 6., 7.], np.float32), np.array([[2], [9]]), numbers, (1,), mode="fill")
     Array([ 7., nan], dtype=float32)
     """
-    x, indices = as_operand(operand, "gather"), _check_indices("gather", start_indices)
-    chosen = _resolve_mode("gather", mode, GatherScatterMode.CLIP)
+    x, indices = as_operand(operand), _check_indices(start_indices)
+    chosen = _resolve_mode(mode, GatherScatterMode.CLIP)
     n = dimension_numbers
-    _check_numbers("gather", n, GatherDimensionNumbers)
-    sizes = int_tuple("gather", "slice_sizes", slice_sizes)
+    _check_numbers(n, GatherDimensionNumbers)
+    sizes = int_tuple("slice_sizes", slice_sizes)
     op = i.Gather(
         n.offset_dims,
         n.collapsed_slice_dims,
@@ -188,13 +186,13 @@ def gather(
     shape = tuple([1 if a in n.offset_dims else m for a, m in enumerate(result.type.shape)])
     mask = broadcast_to(reshape(inside, shape), result.type.shape)
     fill = 0 if chosen is GatherScatterMode.ONE_HOT else fill_value
-    return arithmetic.where(mask, result, resolve_fill_value("gather", x.type, fill))
+    return arithmetic.where(mask, result, resolve_fill_value(x.type, fill))
 
 
-def _check_numbers(function_name: str, numbers: object, expected_class: type[object]) -> None:
+def _check_numbers(numbers: object, expected_class: type[object]) -> None:
     if not isinstance(numbers, expected_class):
         raise IndexingError(
-            f"{function_name}: dimension_numbers must be {expected_class.__name__}, got {type(numbers).__name__}"
+            f"{name_user_call()}: dimension_numbers must be {expected_class.__name__}, got {type(numbers).__name__}"
         )
     for name in (
         "offset_dims",
@@ -205,17 +203,11 @@ def _check_numbers(function_name: str, numbers: object, expected_class: type[obj
     ):
         axes = getattr(numbers, name, ())
         if any([a >= b for a, b in pairwise(axes)]):
-            raise ShapeError(f"{function_name}: {name} must increase, got {axes}")
-
-
-_COMBINERS = {
-    "scatter": "set", "scatter_add": "add", "scatter_sub": "add", "scatter_mul": "mul",
-    "scatter_min": "min", "scatter_max": "max",
-}  # fmt: skip
+            raise ShapeError(f"{name_user_call()}: {name} must increase, got {axes}")
 
 
 def _perform_scatter(
-    function_name: str,
+    combiner: str,
     operand: Operand,
     scatter_indices: Operand,
     updates: Operand,
@@ -224,15 +216,15 @@ def _perform_scatter(
     unique_indices: bool,
     mode: str | GatherScatterMode | None,
 ) -> Array:
-    _check_numbers(function_name, n, ScatterDimensionNumbers)
-    x, update = adapt_operands(function_name, operand, updates)
-    indices = _check_indices(function_name, scatter_indices)
-    chosen = _resolve_mode(function_name, mode, GatherScatterMode.FILL_OR_DROP)
+    _check_numbers(n, ScatterDimensionNumbers)
+    x, update = adapt_operands(operand, updates)
+    indices = _check_indices(scatter_indices)
+    chosen = _resolve_mode(mode, GatherScatterMode.FILL_OR_DROP)
     op = i.Scatter(
         n.update_window_dims,
         n.inserted_window_dims,
         n.scatter_dims_to_operand_dims,
-        _COMBINERS[function_name],
+        combiner,
         n.operand_batching_dims,
         n.scatter_indices_batching_dims,
         bool(indices_are_sorted),
@@ -288,7 +280,7 @@ def scatter(
     Array([9, 6, 7], dtype=int32)
     """
     return _perform_scatter(
-        "scatter",
+        "set",
         operand,
         scatter_indices,
         updates,
@@ -333,7 +325,7 @@ def scatter_add(
     Array([8, 6, 7], dtype=int32)
     """
     return _perform_scatter(
-        "scatter_add",
+        "add",
         operand,
         scatter_indices,
         updates,
@@ -378,7 +370,7 @@ def scatter_sub(
     Array([2, 6, 7], dtype=int32)
     """
     return _perform_scatter(
-        "scatter_sub",
+        "add",
         operand,
         scatter_indices,
         arithmetic.negative(updates),
@@ -425,7 +417,7 @@ def scatter_mul(
     Array([30, 6, 7], dtype=int32)
     """
     return _perform_scatter(
-        "scatter_mul",
+        "mul",
         operand,
         scatter_indices,
         updates,
@@ -470,7 +462,7 @@ def scatter_min(
     Array([3, 6, 7], dtype=int32)
     """
     return _perform_scatter(
-        "scatter_min",
+        "min",
         operand,
         scatter_indices,
         updates,
@@ -515,7 +507,7 @@ def scatter_max(
     Array([9, 6, 7], dtype=int32)
     """
     return _perform_scatter(
-        "scatter_max",
+        "max",
         operand,
         scatter_indices,
         updates,

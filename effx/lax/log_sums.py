@@ -53,7 +53,7 @@ def cumlogsumexp(operand: Operand, axis: int = 0, reverse: bool = False) -> Arra
     >>> cumlogsumexp(np.array([1000., -np.inf], np.float32))
     Array([1000., 1000.], dtype=float32)
     """
-    x, axis_index = as_operand(operand, "cumlogsumexp"), check_int("cumlogsumexp", "axis", axis)
+    x, axis_index = as_operand(operand), check_int("axis", axis)
     if x.type.kind != "f":
         raise DTypeError(f"cumlogsumexp: the operand must be floating, got {x.type!r}")
     if not 0 <= axis_index < x.type.ndim:

@@ -9,7 +9,7 @@ import numpy as np
 from effx.array import Array, Operand, ordering
 from effx.array.promotion import as_operand, broadcast_to
 from effx.array.shaping import concatenate, moveaxis, normalize_axes, reshape
-from effx.errors import DTypeError, ShapeError, TransformError, TreeError
+from effx.errors import DTypeError, ShapeError, TransformError, TreeError, name_user_call
 from effx.ir.ops import reduce as r
 from effx.ir.types import highest_value, lowest_value
 from effx.lax.control.closures import check_callable, flatten_to_arrays
@@ -62,7 +62,7 @@ def _convert_identity(computation: Callable[..., PyTree], x: Array, number: PyTr
 
 
 def check_monoid_operands(
-    function_name: str, name: str, operand: PyTree, init_value: PyTree, computation: Callable[..., PyTree]
+    name: str, operand: PyTree, init_value: PyTree, computation: Callable[..., PyTree]
 ) -> tuple[list[Array], list[Array], PyTreeDef]:
     """Returns the arrays that a function combines, the scalars that it starts from, and their structure.
 
@@ -72,49 +72,49 @@ def check_monoid_operands(
         ShapeError: the arrays' shapes differ, or an initial value is no scalar.
         DTypeError: an array and its initial value have different dtypes.
     """
-    check_callable(function_name, "computation", computation)
-    xs, tree = flatten_to_arrays(function_name, name, operand)
+    check_callable("computation", computation)
+    xs, tree = flatten_to_arrays(name, operand)
     numbers, start_tree = flatten(init_value)
     if tree != start_tree:
         raise TreeError(
-            f"{function_name}: init_value must have the structure of {name}, {tree}, got {start_tree}"
+            f"{name_user_call()}: init_value must have the structure of {name}, {tree}, got {start_tree}"
         )
     if not xs:
-        raise TransformError(f"{function_name}: {name} must hold at least one array")
+        raise TransformError(f"{name_user_call()}: {name} must hold at least one array")
     if len(xs) == len(numbers) == 1:
         numbers = [_convert_identity(computation, xs[0], numbers[0])]
-    starts = [adapt_operands(function_name, x, number)[1] for x, number in zip(xs, numbers, strict=True)]
+    starts = [adapt_operands(x, number)[1] for x, number in zip(xs, numbers, strict=True)]
     for x, start in zip(xs, starts, strict=True):
         if start.type.shape:
-            raise ShapeError(f"{function_name}: an initial value must be a scalar, got {start.type!r}")
+            raise ShapeError(f"{name_user_call()}: an initial value must be a scalar, got {start.type!r}")
         if start.type.dtype != x.type.dtype:
             raise DTypeError(
-                f"{function_name}: dtypes differ: the operand is {x.type!r}, its initial value {start.type!r}"
+                f"{name_user_call()}: dtypes differ: the operand is {x.type!r}, its initial value {start.type!r}"
             )
         if x.type.shape != xs[0].type.shape:
-            raise ShapeError(f"{function_name}: operand shapes differ: {xs[0].type!r} and {x.type!r}")
+            raise ShapeError(f"{name_user_call()}: operand shapes differ: {xs[0].type!r} and {x.type!r}")
     return xs, starts, tree
 
 
 def make_combiner(
-    function_name: str, computation: Callable[..., PyTree], xs: Sequence[Array], tree: PyTreeDef
+    computation: Callable[..., PyTree], xs: Sequence[Array], tree: PyTreeDef
 ) -> Callable[[list[Array], list[Array]], list[Array]]:
     """Returns the function of lists of scalars; it checks that its results are like the elements of `xs`."""
 
     def combined(first: list[Array], second: list[Array]) -> list[Array]:
         result, out_tree = flatten_to_arrays(
-            function_name,
             f"the result of {callable_name(computation)}",
             computation(tree.unflatten(first), tree.unflatten(second)),
         )
         if out_tree != tree:
             raise TreeError(
-                f"{function_name}: {callable_name(computation)} must return the structure of operand, {tree}, got {out_tree}"
+                f"{name_user_call()}: {callable_name(computation)} must return the structure of operand, {tree}, "
+                f"got {out_tree}"
             )
         for x, y in zip(xs, result, strict=True):
             if y.type.dtype != x.type.dtype or y.type.shape:
                 raise DTypeError(
-                    f"{function_name}: {callable_name(computation)} must return a scalar of the operand's dtype, "
+                    f"{name_user_call()}: {callable_name(computation)} must return a scalar of the operand's dtype, "
                     f"{x.type.with_shape(())!r}, got {y.type!r}"
                 )
         return result
@@ -161,9 +161,8 @@ def reduce(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, reduce, operands, init_values, computation, dimensions)
-    function_name = "reduce"
-    xs, starts, tree = check_monoid_operands(function_name, "operands", operands, init_values, computation)
-    axes = tuple(sorted(int_tuple(function_name, "axes", dimensions)))
+    xs, starts, tree = check_monoid_operands("operands", operands, init_values, computation)
+    axes = tuple(sorted(int_tuple("axes", dimensions)))
     kind = _MONOIDS.get(computation) if len(xs) == 1 else None
     if kind is not None:
         (x,), (start,) = xs, starts
@@ -174,11 +173,11 @@ def reduce(
             y = op(x)
         return tree.unflatten([computation(y, start)])
     t = xs[0].type
-    axes = normalize_axes(function_name, axes, t)
+    axes = normalize_axes(axes, t)
     shape = tuple([n for i, n in enumerate(t.shape) if i not in axes])
     form = (math.prod([t.shape[i] for i in axes]), math.prod(shape))
     lines = [reshape(moveaxis(x, axes, range(len(axes))), form) for x in xs]
-    combine = vmap(make_combiner(function_name, computation, xs, tree))
+    combine = vmap(make_combiner(computation, xs, tree))
     first = [broadcast_to(start, form[1:]) for start in starts]
     combined = combine(first, _combine_in_pairs(combine, lines)) if math.prod(form) else first
     return tree.unflatten([reshape(y, shape) for y in combined])

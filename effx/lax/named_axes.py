@@ -11,7 +11,7 @@ from effx.array import Array, HostArray, arithmetic
 from effx.array.indexing import getitem
 from effx.array.promotion import as_operand
 from effx.effects import axes_in_scope
-from effx.errors import ShapeError, TransformError
+from effx.errors import ShapeError, TransformError, name_user_call
 from effx.handlers.evaluate.handler import unhandled_effects_error
 from effx.ir.ops import collective as c
 from effx.ir.ops.collective import AxisEffect
@@ -30,54 +30,53 @@ def axis_names(axis_name: AxisNames) -> tuple[AxisName, ...]:
     return tuple(axis_name) if isinstance(axis_name, list | tuple) else (axis_name,)
 
 
-def axis_size_of(function_name: str, name: AxisName) -> int:
+def axis_size_of(name: AxisName) -> int:
     for bound, size in axes_in_scope():
         if bound == name:
             return size
-    raise unhandled_effects_error(function_name, frozenset((AxisEffect(name),)))
+    raise unhandled_effects_error(name_user_call(), frozenset((AxisEffect(name),)))
 
 
-def total_size(function_name: str, names: tuple[AxisName, ...]) -> int:
+def total_size(names: tuple[AxisName, ...]) -> int:
     """Returns the product of the sizes of several axes. Called under the caller's handlers, so that an error
     can list their names.
     """
     if not names:
-        raise TransformError(f"{function_name}: needs at least one axis name")
+        raise TransformError(f"{name_user_call()}: needs at least one axis name")
     total = 1
     for name in names:
-        total *= axis_size_of(function_name, name)
+        total *= axis_size_of(name)
     return total
 
 
 def resolve_index_groups(
-    function_name: str, names: tuple[AxisName, ...], groups: Groups, unequal: bool = False
+    names: tuple[AxisName, ...], groups: Groups, unequal: bool = False
 ) -> tuple[c.Groups, int]:
     """Returns the groups of indices that communicate, and the size of the first.
 
     Args:
-        function_name: for errors. names: the axes. groups: of indices.
         unequal: whether the groups may be of several sizes.
     """
-    group_size = total_size(function_name, names)
+    group_size = total_size(names)
     if groups is None:
         return None, group_size
     rows = tuple([tuple([index(i) for i in group]) for group in groups])
     if sorted([i for group in rows for i in group]) != list(range(group_size)):
         raise ShapeError(
-            f"{function_name}: axis_index_groups must name each of the {group_size} indices of "
+            f"{name_user_call()}: axis_index_groups must name each of the {group_size} indices of "
             f"{', '.join(map(repr, names))} once, "
             f"got {[list(r) for r in rows]}"
         )
     if len({len(group) for group in rows}) != 1 and not unequal:
         raise ShapeError(
-            f"{function_name}: axis_index_groups must be of one size, got groups of {[len(r) for r in rows]}"
+            f"{name_user_call()}: axis_index_groups must be of one size, got groups of {[len(r) for r in rows]}"
         )
     return rows, len(rows[0])
 
 
-def communicating_sizes(function_name: str, names: tuple[AxisName, ...], rows: c.Groups) -> list[int]:
+def communicating_sizes(names: tuple[AxisName, ...], rows: c.Groups) -> list[int]:
     """Returns how many communicate along each name; in groups, which are of one name, the size of a group."""
-    return [axis_size_of(function_name, name) for name in names] if rows is None else [len(rows[0])]
+    return [axis_size_of(name) for name in names] if rows is None else [len(rows[0])]
 
 
 def gather_group(array: Array, names: tuple[AxisName, ...], rows: tuple[tuple[int, ...], ...]) -> Array:
@@ -95,7 +94,7 @@ def gather_group(array: Array, names: tuple[AxisName, ...], rows: tuple[tuple[in
 def _gather_all(array: Array, names: tuple[AxisName, ...]) -> Array:
     """Returns the values of all indices along several axes, stacked along a new first axis."""
     for i, name in enumerate(reversed(names)):
-        array = c.AllGather(name, 0, axis_size_of("axis_index_groups", name), i > 0)(array)
+        array = c.AllGather(name, 0, axis_size_of(name), i > 0)(array)
     return array
 
 
@@ -140,7 +139,7 @@ def axis_size(axis_name: AxisNames) -> int:
     >>> effx.vmap(lambda x: x * axis_size("i"), axis_name="i")(np.arange(3))
     Array([0, 3, 6], dtype=int32)
     """
-    return total_size("axis_size", axis_names(axis_name))
+    return total_size(axis_names(axis_name))
 
 
 def axis_index(axis_name: AxisNames) -> Array:
@@ -161,9 +160,9 @@ def axis_index(axis_name: AxisNames) -> Array:
     Array([0, 1, 2], dtype=int32)
     """
     names = axis_names(axis_name)
-    total_size("axis_index", names)
+    total_size(names)
     linear_index: Array = as_operand(np.int32(0))
     for i, name in enumerate(names):
         own = c.AxisIndex(name)()
-        linear_index = own if i == 0 else linear_index * axis_size_of("axis_index", name) + own
+        linear_index = own if i == 0 else linear_index * axis_size_of(name) + own
     return linear_index

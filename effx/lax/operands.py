@@ -8,7 +8,7 @@ from effx.array import Array, Operand, ordering
 from effx.array.operators import is_complex
 from effx.array.promotion import as_operand, broadcast_to
 from effx.effects import perform
-from effx.errors import ConcretizationError, ConversionError, ShapeError
+from effx.errors import ConcretizationError, ConversionError, ShapeError, name_user_call
 from effx.ir.ops.base import Elementwise
 from effx.ir.sizes.dimensions import as_size, is_symbolic
 from effx.ir.types import ArrayType, Shape
@@ -40,7 +40,7 @@ def perform_unary(op: Elementwise, x: Operand) -> Array:
     """Performs an operation on one operand; an int becomes a float if the operation takes floats only."""
     if isinstance(x, Array):
         return perform(op, (x,))
-    array = as_operand(x, op.name)
+    array = as_operand(x)
     if type(x) is int and "i" not in op.kinds:
         array = scalar(x, *dtypes.scalar_dtype(float))
     return perform(op, (array,))
@@ -52,28 +52,28 @@ def perform_binary(op: Elementwise, x: Operand, y: Operand) -> Array:
         s, t = x.type.shape, y.type.shape
         if s == t or not s or not t:
             return perform(op, (x, y))
-    return perform(op, tuple(fit_operands(op.name, x, y)))
+    return perform(op, tuple(fit_operands(x, y)))
 
 
 def perform_ordered(op: Elementwise, x: Operand, y: Operand) -> Array:
     """Performs `Max` or `Min` on two operands, complex numbers in NumPy's order."""
     if is_complex(x) or is_complex(y):
-        a, b = fit_operands(op.name, x, y)
+        a, b = fit_operands(x, y)
         s, t = a.type.shape, b.type.shape
         if a.type.dtype == b.type.dtype and (s == t or not s or not t):
             return ordering.compare_by_parts(op, a, b)
     return perform_binary(op, x, y)
 
 
-def adapt_operands(function_name: str, *operands: Operand) -> list[Array]:
+def adapt_operands(*operands: Operand) -> list[Array]:
     """Returns operands as arrays; Python numbers take the dtype of the first array, where it can hold them.
 
     Without an array each has the dtype of its type, which the typing rule refuses if they differ.
     """
-    arrays = [None if type(x) in _NUMBERS else as_operand(x, function_name) for x in operands]
+    arrays = [None if type(x) in _NUMBERS else as_operand(x) for x in operands]
     dtype = next((a.type.dtype for a in arrays if a is not None), None)
     if dtype is None:
-        return [as_operand(x, function_name) for x in operands]
+        return [as_operand(x) for x in operands]
     rank = next(_KINDS[a.type.kind] for a in arrays if a is not None)
     return [
         a
@@ -85,9 +85,9 @@ def adapt_operands(function_name: str, *operands: Operand) -> list[Array]:
     ]
 
 
-def fit_operands(function_name: str, *operands: Operand) -> list[Array]:
+def fit_operands(*operands: Operand) -> list[Array]:
     """Adapts numbers, and repeats axes of size 1 where all operands with axes have the same number of them."""
-    arrays = adapt_operands(function_name, *operands)
+    arrays = adapt_operands(*operands)
     shapes = {a.type.shape for a in arrays if a.type.shape}
     if len(shapes) < 2 or len({len(s) for s in shapes}) > 1:
         return arrays
@@ -97,7 +97,7 @@ def fit_operands(function_name: str, *operands: Operand) -> list[Array]:
     return [broadcast_to(a, shape) if a.type.shape else a for a in arrays]
 
 
-def int_tuple(function_name: str, name: str, values: Sequence[int]) -> tuple[int, ...]:
+def int_tuple(name: str, values: Sequence[int], *, function_name: str = "") -> tuple[int, ...]:
     """Returns a sequence of ints as a tuple.
 
     Raises:
@@ -106,10 +106,12 @@ def int_tuple(function_name: str, name: str, values: Sequence[int]) -> tuple[int
     try:
         return tuple([as_size(n) for n in values])
     except TypeError:
-        raise ShapeError(f"{function_name}: {name} must be a sequence of ints, got {values!r}") from None
+        raise ShapeError(
+            f"{function_name or name_user_call()}: {name} must be a sequence of ints, got {values!r}"
+        ) from None
 
 
-def check_int(function_name: str, name: str, value: object) -> int:
+def check_int(name: str, value: object, *, function_name: str = "") -> int:
     """Returns an argument that must be an int; a symbolic size is unchanged.
 
     Raises:
@@ -120,27 +122,29 @@ def check_int(function_name: str, name: str, value: object) -> int:
         return as_size(value)
     except ConcretizationError as error:
         raise ConcretizationError(
-            f"{function_name}: {name} must be an int that is known while tracing, got {value!r}; mark it static "
-            f"(static_argnums or static_argnames of jit)"
+            f"{function_name or name_user_call()}: {name} must be an int that is known while tracing, got {value!r}; "
+            f"mark it static (static_argnums or static_argnames of jit)"
         ) from error
     except TypeError:
-        raise ConversionError(f"{function_name}: {name} must be an int, got {value!r}") from None
+        raise ConversionError(
+            f"{function_name or name_user_call()}: {name} must be an int, got {value!r}"
+        ) from None
 
 
-def check_count(function_name: str, name: str, value: object) -> int:
+def check_count(name: str, value: object) -> int:
     """Returns an argument that must be an int from 0; a symbolic size is unchanged.
 
     Raises:
         ConversionError: it is no int.
         ShapeError: it is negative.
     """
-    count = check_int(function_name, name, value)
+    count = check_int(name, value)
     if not is_symbolic(count) and count < 0:
-        raise ShapeError(f"{function_name}: {name} must not be negative, got {count}")
+        raise ShapeError(f"{name_user_call()}: {name} must not be negative, got {count}")
     return count
 
 
-def resolve_axis(function_name: str, axis: int, t: ArrayType) -> int:
+def resolve_axis(axis: int, t: ArrayType) -> int:
     """Returns an axis, negative ones counted from the end.
 
     Raises:
@@ -148,9 +152,9 @@ def resolve_axis(function_name: str, axis: int, t: ArrayType) -> int:
         ConversionError: it is no int.
     """
     if type(axis) is not int:
-        axis = check_int(function_name, "an axis", axis)
+        axis = check_int("an axis", axis)
     if not -t.ndim <= axis < t.ndim:
-        raise ShapeError(f"{function_name}: axis {axis} is out of range for the {t.ndim} axes of {t!r}")
+        raise ShapeError(f"{name_user_call()}: axis {axis} is out of range for the {t.ndim} axes of {t!r}")
     return axis % t.ndim
 
 

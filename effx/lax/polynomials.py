@@ -37,8 +37,8 @@ def polynomial(x: Operand, coeffs: Iterable[Operand], *, unroll: int | None = No
     >>> polynomial(3.0, [1.0, 5.0, 2.0])
     Array(34., dtype=float32, weak_type=True)
     """
-    coefficients = [as_operand(c, "polynomial") for c in coeffs]
-    array = as_operand(x, "polynomial")
+    coefficients = [as_operand(c) for c in coeffs]
+    array = as_operand(x)
     ranks = sorted({a.type.ndim for a in (array, *coefficients)} - {0})
     if len(ranks) > 1:
         raise ShapeError(f"polynomial: operands must be scalars or of one rank, got the ranks {ranks}")

@@ -194,14 +194,14 @@ def dot_general(
             f"(lhs_batch, rhs_batch)), got {dimension_numbers!r}"
         ) from None
     op = DotGeneral(
-        int_tuple("dot_general", "lhs contracting axes", lhs_contract),
-        int_tuple("dot_general", "rhs contracting axes", rhs_contract),
-        int_tuple("dot_general", "lhs batch axes", lhs_batch),
-        int_tuple("dot_general", "rhs batch axes", rhs_batch),
+        int_tuple("lhs contracting axes", lhs_contract),
+        int_tuple("rhs contracting axes", rhs_contract),
+        int_tuple("lhs batch axes", lhs_batch),
+        int_tuple("rhs batch axes", rhs_batch),
         arithmetic.resolve_precision(precision),
         arithmetic.resolve_preferred_dtype(preferred_element_type),
     )
-    factors = as_operand(lhs, "dot_general"), as_operand(rhs, "dot_general")
+    factors = as_operand(lhs), as_operand(rhs)
     return op(*promote_factors(*factors, preferred=preferred_element_type))
 
 
@@ -246,7 +246,7 @@ def dot(
             preferred_element_type=preferred_element_type,
         )
     if dimension_numbers is None:
-        a, b = as_operand(lhs, "dot").type, as_operand(rhs, "dot").type
+        a, b = as_operand(lhs).type, as_operand(rhs).type
         if not (1 <= a.ndim <= 2 and 1 <= b.ndim <= 2):
             raise ShapeError(f"dot: operands must have one or two axes, got {a!r} and {b!r}; use dot_general")
         dimension_numbers = (((a.ndim - 1,), (0,)), ((), ()))
@@ -271,7 +271,7 @@ def batch_matmul(lhs: Operand, rhs: Operand, precision: PrecisionLike = None) ->
     >>> batch_matmul(np.ones((5, 2, 3)), np.ones((5, 3, 4))).shape
     (5, 2, 4)
     """
-    a, b = as_operand(lhs, "batch_matmul"), as_operand(rhs, "batch_matmul")
+    a, b = as_operand(lhs), as_operand(rhs)
     n = a.type.ndim
     if n < 2 or b.type.ndim != n:
         raise ShapeError(
@@ -315,7 +315,7 @@ def scaled_dot(
     >>> scaled_dot(x, x.T, lhs_scale=half, preferred_element_type=np.float32)
     Array([[3.]], dtype=float32)
     """
-    a, b = as_operand(lhs, "scaled_dot"), as_operand(rhs, "scaled_dot")
+    a, b = as_operand(lhs), as_operand(rhs)
     if dimension_numbers is None:
         n = a.type.ndim
         if n not in (2, 3) or b.type.ndim != n:
@@ -345,7 +345,7 @@ def _scale_blocks(name: str, x: Array, scale: Operand | None, contract: tuple[in
     value = convert(x, wide)
     if scale is None:
         return value
-    factor = as_operand(scale, "scaled_dot")
+    factor = as_operand(scale)
     if factor.type.kind != "f":
         raise DTypeError(f"scaled_dot: {name}_scale must be floating, got {factor.type!r}")
     shape = factor.type.shape

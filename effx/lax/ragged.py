@@ -11,7 +11,7 @@ from effx.array import Array, Operand, arithmetic
 from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes
 from effx.array.shaping import moveaxis, reshape, transpose
 from effx.dtypes import DTypeLike
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, ShapeError, name_user_call
 from effx.families.ragged import GroupedMatmul, GroupedOuter, group_bounds
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.shape import Slice
@@ -32,15 +32,14 @@ def _check_dot_numbers(numbers: DotDimensionNumbers) -> tuple[tuple[tuple[int, .
             f"{GENERAL}: dot_dimension_numbers must be ((lhs_contracting, rhs_contracting), "
             f"(lhs_batch, rhs_batch)), got {numbers!r}"
         ) from None
-    function_name = "dot_dimension_numbers"
-    return (int_tuple(GENERAL, function_name, a), int_tuple(GENERAL, function_name, b)), (
-        int_tuple(GENERAL, function_name, c),
-        int_tuple(GENERAL, function_name, d),
+    return (int_tuple("dot_dimension_numbers", a), int_tuple("dot_dimension_numbers", b)), (
+        int_tuple("dot_dimension_numbers", c),
+        int_tuple("dot_dimension_numbers", d),
     )
 
 
 def _axes_tuple(values: Sequence[int]) -> tuple[int, ...]:
-    return int_tuple(GENERAL, "dimension numbers", values)
+    return int_tuple("dimension numbers", values)
 
 
 @final
@@ -98,13 +97,11 @@ def ragged_dot(
         return apply_with_sharding(
             out_sharding, ragged_dot, lhs, rhs, group_sizes, precision, preferred_element_type, group_offset
         )
-    x, y = as_operand(lhs, "ragged_dot"), as_operand(rhs, "ragged_dot")
+    x, y = as_operand(lhs), as_operand(rhs)
     if x.type.ndim != 2 or y.type.ndim != 3 or x.type.shape[1] != y.type.shape[1]:
         raise ShapeError(f"ragged_dot: lhs must be [m, k] and rhs [g, k, n], got {x.type!r} and {y.type!r}")
     numbers = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
-    return _perform_ragged_dot(
-        "ragged_dot", x, y, group_sizes, numbers, precision, preferred_element_type, group_offset
-    )
+    return _perform_ragged_dot(x, y, group_sizes, numbers, precision, preferred_element_type, group_offset)
 
 
 def ragged_dot_general(
@@ -163,9 +160,8 @@ def ragged_dot_general(
             f"{GENERAL}: ragged_dot_dimension_numbers must be RaggedDotDimensionNumbers, "
             f"got {type(ragged_dot_dimension_numbers).__name__}"
         )
-    x, y = as_operand(lhs, GENERAL), as_operand(rhs, GENERAL)
+    x, y = as_operand(lhs), as_operand(rhs)
     return _perform_ragged_dot(
-        GENERAL,
         x,
         y,
         group_sizes,
@@ -177,7 +173,6 @@ def ragged_dot_general(
 
 
 def _perform_ragged_dot(
-    function_name: str,
     lhs: Array,
     rhs: Array,
     group_sizes: Operand,
@@ -194,19 +189,19 @@ def _perform_ragged_dot(
     x, y = promote_dtypes(lhs, rhs)
     if len(numbers.lhs_ragged_dimensions) != 1 or not 0 <= numbers.lhs_ragged_dimensions[0] < x.type.ndim:
         raise ShapeError(
-            f"{function_name}: lhs_ragged_dimensions must be one axis of {x.type!r}, got {numbers.lhs_ragged_dimensions}"
+            f"{name_user_call()}: lhs_ragged_dimensions must be one axis of {x.type!r}, got {numbers.lhs_ragged_dimensions}"
         )
     (ragged,) = numbers.lhs_ragged_dimensions
     free = tuple([a for a in range(x.type.ndim) if a not in contract + batch])
     grouped = ragged in free
     if len(numbers.rhs_group_dimensions) != grouped:
         raise ShapeError(
-            f"{function_name}: rhs_group_dimensions must be one axis where the groups lie along a free axis of lhs, "
+            f"{name_user_call()}: rhs_group_dimensions must be one axis where the groups lie along a free axis of lhs, "
             "else none, "
             f"got {numbers.rhs_group_dimensions}"
         )
     group = numbers.rhs_group_dimensions
-    one = y if not group else _drop_axis(function_name, y, group[0])
+    one = y if not group else _drop_axis(y, group[0])
     rest = (
         [_group_matrix_axis(a, group) for a in rhs_contract],
         [_group_matrix_axis(a, group) for a in rhs_batch],
@@ -217,11 +212,11 @@ def _perform_ragged_dot(
     ragged_kind = kind.index(ragged)
     outer, inner = kind[:ragged_kind], kind[ragged_kind + 1 :]
     before = outer if kind is batch else batch + outer
-    sizes = _check_group_sizes(function_name, group_sizes, tuple([x.type.shape[a] for a in before]))
-    offset = None if group_offset is None else _check_group_offset(function_name, group_offset)
+    sizes = _check_group_sizes(group_sizes, tuple([x.type.shape[a] for a in before]))
+    offset = None if group_offset is None else _check_group_offset(group_offset)
     if offset is not None and not grouped:
         raise ShapeError(
-            f"{function_name}: group_offset is for groups along a free axis of lhs, with a matrix each"
+            f"{name_user_call()}: group_offset is for groups along a free axis of lhs, with a matrix each"
         )
     if kind is batch:
         return plain(x, y)
@@ -230,8 +225,8 @@ def _perform_ragged_dot(
         rhs_groups = y.type.shape[group[0]]
         if rhs_groups > groups or (offset is None and rhs_groups != groups):
             raise ShapeError(
-                f"{function_name}: rhs {y.type!r} must have a matrix for each of the {groups} groups along axis {group[0]}, "
-                f"has {rhs_groups}"
+                f"{name_user_call()}: rhs {y.type!r} must have a matrix for each of the {groups} groups along axis "
+                f"{group[0]}, has {rhs_groups}"
             )
         groups = rhs_groups
     size = [prod([x.type.shape[a] for a in axes]) for axes in (batch, outer, inner)]
@@ -255,12 +250,12 @@ def _perform_ragged_dot(
     return moveaxis(reshape(product_array, (*sizes_of_batch, groups, *m, *n)), len(batch), 0)
 
 
-def _drop_axis(function_name: str, y: Array, axis: int) -> Array:
+def _drop_axis(y: Array, axis: int) -> Array:
     if not 0 <= axis < y.type.ndim:
-        raise ShapeError(f"{function_name}: rhs_group_dimensions names axis {axis}, but rhs is {y.type!r}")
+        raise ShapeError(f"{name_user_call()}: rhs_group_dimensions names axis {axis}, but rhs is {y.type!r}")
     shape = y.type.shape
     if not shape[axis]:
-        raise ShapeError(f"{function_name}: rhs {y.type!r} has no matrices along axis {axis}")
+        raise ShapeError(f"{name_user_call()}: rhs {y.type!r} has no matrices along axis {axis}")
     starts = (0,) * len(shape)
     limits = tuple([1 if a == axis else s for a, s in enumerate(shape)])
     return reshape(Slice(starts, limits, (1,) * len(shape))(y), shape[:axis] + shape[axis + 1 :])
@@ -271,21 +266,21 @@ def _group_matrix_axis(axis: int, group: tuple[int, ...]) -> int:
     return axis - 1 if group and axis > group[0] else axis
 
 
-def _check_group_sizes(function_name: str, group_sizes: Operand, before: tuple[int, ...]) -> Array:
-    sizes = as_operand(group_sizes, function_name)
+def _check_group_sizes(group_sizes: Operand, before: tuple[int, ...]) -> Array:
+    sizes = as_operand(group_sizes)
     if sizes.type.kind not in "iu":
-        raise DTypeError(f"{function_name}: group_sizes must be integers, got {sizes.type!r}")
+        raise DTypeError(f"{name_user_call()}: group_sizes must be integers, got {sizes.type!r}")
     shape = sizes.type.shape
     if not shape or shape[:-1] not in ((), before):
         expected_shape = ", ".join([*map(str, before), "g"])
         raise ShapeError(
-            f"{function_name}: group_sizes must be [g] or [{expected_shape}], got {sizes.type!r}"
+            f"{name_user_call()}: group_sizes must be [g] or [{expected_shape}], got {sizes.type!r}"
         )
     return broadcast_to(convert(sizes, dtypes.int32), (*before, shape[-1]))
 
 
-def _check_group_offset(function_name: str, group_offset: Operand) -> Array:
-    offset = as_operand(group_offset, function_name)
+def _check_group_offset(group_offset: Operand) -> Array:
+    offset = as_operand(group_offset)
     if offset.type.kind not in "iu" or offset.type.size != 1:
-        raise DTypeError(f"{function_name}: group_offset must be an integer scalar, got {offset.type!r}")
+        raise DTypeError(f"{name_user_call()}: group_offset must be an integer scalar, got {offset.type!r}")
     return reshape(offset, ())

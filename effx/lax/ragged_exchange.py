@@ -4,7 +4,7 @@ from effx import dtypes
 from effx.array import Array, Operand, arithmetic
 from effx.array.indexing import getitem
 from effx.array.promotion import as_operand, convert
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, ShapeError, name_user_call
 from effx.ir.ops.elementwise import Select
 from effx.ir.ops.reduce import ReduceMax
 from effx.ir.ops.shape import BroadcastInDim
@@ -65,9 +65,8 @@ def ragged_all_to_all(
     Array([[1, 3, 0, 0],
            [2, 2, 4, 0]], dtype=int32)
     """
-    function_name = "ragged_all_to_all"
-    _, group_size = resolve_index_groups(function_name, axis_names(axis_name), axis_index_groups)
-    x, out = as_operand(operand, function_name), as_operand(output, function_name)
+    _, group_size = resolve_index_groups(axis_names(axis_name), axis_index_groups)
+    x, out = as_operand(operand), as_operand(output)
     starts, sent, target_offsets, received = [
         _check_index_vector(name, value)
         for name, value in (
@@ -80,20 +79,22 @@ def ragged_all_to_all(
     t, goal = x.type, out.type
     if t.ndim < 1 or goal.ndim < 1 or t.shape[1:] != goal.shape[1:]:
         raise ShapeError(
-            f"{function_name}: operand and output must have rows of one shape, got {t!r} and {goal!r}"
+            f"{name_user_call()}: operand and output must have rows of one shape, got {t!r} and {goal!r}"
         )
     if t.dtype != goal.dtype:
-        raise DTypeError(f"{function_name}: operand and output must have one dtype, got {t!r} and {goal!r}")
+        raise DTypeError(
+            f"{name_user_call()}: operand and output must have one dtype, got {t!r} and {goal!r}"
+        )
     vectors = [starts, sent, target_offsets, received]
     count = starts.type.shape[0]
     if any([v.type.shape != (count,) for v in vectors]):
         raise ShapeError(
-            f"{function_name}: input_offsets, send_sizes, output_offsets and recv_sizes must have one length, got "
+            f"{name_user_call()}: input_offsets, send_sizes, output_offsets and recv_sizes must have one length, got "
             f"{', '.join([repr(v.type) for v in vectors])}"
         )
     if count % group_size:
         raise ShapeError(
-            f"{function_name}: the number of slices, {count}, must be divisible by {group_size}, the axis size"
+            f"{name_user_call()}: the number of slices, {count}, must be divisible by {group_size}, the axis size"
         )
     if not count or not goal.shape[0] or not t.shape[0]:
         return out
@@ -127,7 +128,7 @@ def ragged_all_to_all(
 
 
 def _check_index_vector(name: str, value: Operand) -> Array:
-    x = as_operand(value, "ragged_all_to_all")
+    x = as_operand(value)
     if x.type.kind not in "iu":
         raise DTypeError(f"ragged_all_to_all: {name} must be integers, got {x.type!r}")
     if x.type.ndim != 1:

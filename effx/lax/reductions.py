@@ -18,8 +18,8 @@ __all__ = [
 Axes = Sequence[int]
 
 
-def _check_axes(function_name: str, axes: Axes) -> tuple[int, ...]:
-    return tuple(sorted(int_tuple(function_name, "axes", axes)))
+def _check_axes(axes: Axes) -> tuple[int, ...]:
+    return tuple(sorted(int_tuple("axes", axes)))
 
 
 def reduce_sum(operand: Operand, axes: Axes, *, out_sharding: OutSharding = None) -> Array:
@@ -43,7 +43,7 @@ def reduce_sum(operand: Operand, axes: Axes, *, out_sharding: OutSharding = None
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, reduce_sum, operand, axes)
-    return r.ReduceSum(_check_axes("reduce_sum", axes))(as_operand(operand, "reduce_sum"))
+    return r.ReduceSum(_check_axes(axes))(as_operand(operand))
 
 
 def reduce_prod(operand: Operand, axes: Axes) -> Array:
@@ -64,7 +64,7 @@ def reduce_prod(operand: Operand, axes: Axes) -> Array:
     >>> reduce_prod(np.array([1., 2.], np.float32), (0,))
     Array(2., dtype=float32)
     """
-    return r.ReduceProd(_check_axes("reduce_prod", axes))(as_operand(operand, "reduce_prod"))
+    return r.ReduceProd(_check_axes(axes))(as_operand(operand))
 
 
 def reduce_max(operand: Operand, axes: Axes, *, out_sharding: OutSharding = None) -> Array:
@@ -88,7 +88,7 @@ def reduce_max(operand: Operand, axes: Axes, *, out_sharding: OutSharding = None
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, reduce_max, operand, axes)
-    x, op = as_operand(operand, "reduce_max"), r.ReduceMax(_check_axes("reduce_max", axes))
+    x, op = as_operand(operand), r.ReduceMax(_check_axes(axes))
     return ordering.reduce_extreme(op, x) if x.type.kind == "c" else op(x)
 
 
@@ -113,7 +113,7 @@ def reduce_min(operand: Operand, axes: Axes, *, out_sharding: OutSharding = None
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, reduce_min, operand, axes)
-    x, op = as_operand(operand, "reduce_min"), r.ReduceMin(_check_axes("reduce_min", axes))
+    x, op = as_operand(operand), r.ReduceMin(_check_axes(axes))
     return ordering.reduce_extreme(op, x) if x.type.kind == "c" else op(x)
 
 
@@ -135,7 +135,7 @@ def reduce_and(operand: Operand, axes: Axes) -> Array:
     >>> reduce_and(np.array([True, False]), (0,))
     Array(False, dtype=bool)
     """
-    return r.ReduceAnd(_check_axes("reduce_and", axes))(as_operand(operand, "reduce_and"))
+    return r.ReduceAnd(_check_axes(axes))(as_operand(operand))
 
 
 def reduce_or(operand: Operand, axes: Axes) -> Array:
@@ -156,7 +156,7 @@ def reduce_or(operand: Operand, axes: Axes) -> Array:
     >>> reduce_or(np.array([True, False]), (0,))
     Array(True, dtype=bool)
     """
-    return r.ReduceOr(_check_axes("reduce_or", axes))(as_operand(operand, "reduce_or"))
+    return r.ReduceOr(_check_axes(axes))(as_operand(operand))
 
 
 def reduce_xor(operand: Operand, axes: Axes) -> Array:
@@ -177,15 +177,13 @@ def reduce_xor(operand: Operand, axes: Axes) -> Array:
     >>> reduce_xor(np.array([True, False]), (0,))
     Array(True, dtype=bool)
     """
-    return r.ReduceXor(_check_axes("reduce_xor", axes))(as_operand(operand, "reduce_xor"))
+    return r.ReduceXor(_check_axes(axes))(as_operand(operand))
 
 
 def _arg_reduction(
     op: type[r.ArgMax] | type[r.ArgMin], operand: Operand, axis: int, index_dtype: DTypeLike
 ) -> Array:
-    return op(check_int(op.name, "axis", axis), dtypes.canonicalize(index_dtype))(
-        as_operand(operand, op.name)
-    )
+    return op(check_int("axis", axis), dtypes.canonicalize(index_dtype))(as_operand(operand))
 
 
 def argmax(operand: Operand, axis: int, index_dtype: DTypeLike) -> Array:
@@ -251,7 +249,7 @@ def cumsum(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
     >>> cumsum(np.array([2, 3, 1], np.int32))
     Array([2, 5, 6], dtype=int32)
     """
-    return r.CumSum(check_int("cumsum", "axis", axis), bool(reverse))(as_operand(operand, "cumsum"))
+    return r.CumSum(check_int("axis", axis), bool(reverse))(as_operand(operand))
 
 
 def cumprod(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
@@ -273,7 +271,7 @@ def cumprod(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
     >>> cumprod(np.array([2, 3, 1], np.int32))
     Array([2, 6, 6], dtype=int32)
     """
-    return r.CumProd(check_int("cumprod", "axis", axis), bool(reverse))(as_operand(operand, "cumprod"))
+    return r.CumProd(check_int("axis", axis), bool(reverse))(as_operand(operand))
 
 
 def cummax(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
@@ -295,7 +293,7 @@ def cummax(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
     >>> cummax(np.array([2, 3, 1], np.int32))
     Array([2, 3, 3], dtype=int32)
     """
-    x, op = as_operand(operand, "cummax"), r.CumMax(check_int("cummax", "axis", axis), bool(reverse))
+    x, op = as_operand(operand), r.CumMax(check_int("axis", axis), bool(reverse))
     return ordering.cumulative_extreme(op, x) if x.type.kind == "c" else op(x)
 
 
@@ -318,5 +316,5 @@ def cummin(operand: Operand, axis: int = 0, reverse: bool = False) -> Array:
     >>> cummin(np.array([2, 3, 1], np.int32))
     Array([2, 2, 1], dtype=int32)
     """
-    x, op = as_operand(operand, "cummin"), r.CumMin(check_int("cummin", "axis", axis), bool(reverse))
+    x, op = as_operand(operand), r.CumMin(check_int("axis", axis), bool(reverse))
     return ordering.cumulative_extreme(op, x) if x.type.kind == "c" else op(x)

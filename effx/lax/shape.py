@@ -64,10 +64,10 @@ def full(
     """
     if sharding is not None:
         return apply_with_sharding(sharding, full, shape, fill_value, dtype)
-    value = as_operand(fill_value, "full")
+    value = as_operand(fill_value)
     if value.type.shape:
         raise ShapeError(f"full: the fill value must be a scalar, got {value.type!r}")
-    sizes = shaping.to_shape("full", shape)
+    sizes = shaping.to_shape(shape)
     if dtype is not None:
         value = convert(value, dtypes.canonicalize_requested(dtype))
     return s.BroadcastInDim(sizes, ())(value)
@@ -103,8 +103,8 @@ def full_like(
     if not isinstance(x, Array) and isinstance(x, HasShape):
         likeness = array_type(dtypes.canonicalize(x.dtype), x.shape)
     else:
-        likeness = as_operand(x, "full_like").type
-    sizes = likeness.shape if shape is None else shaping.to_shape("full_like", shape)
+        likeness = as_operand(x).type
+    sizes = likeness.shape if shape is None else shaping.to_shape(shape)
     filled = fill_like(
         x, sizes, lambda sizes: full(sizes, fill_value, likeness.dtype if dtype is None else dtype)
     )
@@ -128,7 +128,7 @@ def iota(dtype: DTypeLike, size: int) -> Array:
     >>> iota(int, 4)
     Array([0, 1, 2, 3], dtype=int32)
     """
-    return broadcasted_iota(dtype, (check_int("iota", "size", size),), 0)
+    return broadcasted_iota(dtype, (check_int("size", size),), 0)
 
 
 def broadcasted_iota(
@@ -155,10 +155,10 @@ def broadcasted_iota(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, broadcasted_iota, dtype, shape, dimension)
-    sizes = int_tuple("broadcasted_iota", "shape", shape)
+    sizes = int_tuple("shape", shape)
     return s.Iota(
         array_type(dtypes.canonicalize_requested(dtype), sizes),
-        check_int("broadcasted_iota", "dimension", dimension),
+        check_int("dimension", dimension),
     )()
 
 
@@ -181,8 +181,8 @@ def broadcast(operand: Operand, sizes: Sequence[int], *, out_sharding: OutShardi
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, broadcast, operand, sizes)
-    x = as_operand(operand, "broadcast")
-    new = int_tuple("broadcast", "sizes", sizes)
+    x = as_operand(operand)
+    new = int_tuple("sizes", sizes)
     if not new:
         return x
     return s.BroadcastInDim((*new, *x.type.shape), tuple(range(len(new), len(new) + x.type.ndim)))(x)
@@ -217,11 +217,9 @@ def broadcast_in_dim(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, broadcast_in_dim, operand, shape, broadcast_dimensions)
-    x = as_operand(operand, "broadcast_in_dim")
-    sizes = int_tuple("broadcast_in_dim", "shape", shape)
-    return s.BroadcastInDim(
-        sizes, int_tuple("broadcast_in_dim", "broadcast_dimensions", broadcast_dimensions)
-    )(x)
+    x = as_operand(operand)
+    sizes = int_tuple("shape", shape)
+    return s.BroadcastInDim(sizes, int_tuple("broadcast_dimensions", broadcast_dimensions))(x)
 
 
 def reshape(
@@ -251,10 +249,10 @@ def reshape(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, reshape, operand, new_sizes, dimensions)
-    x = as_operand(operand, "reshape")
+    x = as_operand(operand)
     if dimensions is not None:
         x = transpose(x, dimensions)
-    return s.Reshape(int_tuple("reshape", "new_sizes", new_sizes))(x)
+    return s.Reshape(int_tuple("new_sizes", new_sizes))(x)
 
 
 def transpose(operand: Operand, permutation: Sequence[int]) -> Array:
@@ -273,8 +271,8 @@ def transpose(operand: Operand, permutation: Sequence[int]) -> Array:
     >>> transpose(broadcasted_iota(int, (2, 3), 1), (1, 0)).shape
     (3, 2)
     """
-    x = as_operand(operand, "transpose")
-    perm = int_tuple("transpose", "permutation", permutation)
+    x = as_operand(operand)
+    perm = int_tuple("permutation", permutation)
     return x if perm == tuple(range(x.type.ndim)) else s.Transpose(perm)(x)
 
 
@@ -294,7 +292,7 @@ def rev(operand: Operand, dimensions: Sequence[int]) -> Array:
     >>> rev(iota(int, 3), (0,))
     Array([2, 1, 0], dtype=int32)
     """
-    return s.Reverse(int_tuple("rev", "dimensions", dimensions))(as_operand(operand, "rev"))
+    return s.Reverse(int_tuple("dimensions", dimensions))(as_operand(operand))
 
 
 def concatenate(operands: Array | HostData | Sequence[Operand], dimension: int) -> Array:
@@ -314,8 +312,8 @@ def concatenate(operands: Array | HostData | Sequence[Operand], dimension: int) 
     >>> concatenate([iota(int, 2), iota(int, 1)], 0)
     Array([0, 1, 0], dtype=int32)
     """
-    arrays = [as_operand(x, "concatenate") for x in operands]
-    op = s.Concatenate(check_int("concatenate", "dimension", dimension))
+    arrays = [as_operand(x) for x in operands]
+    op = s.Concatenate(check_int("dimension", dimension))
     if len(arrays) != 1:
         return op(*arrays)
     op.infer(arrays[0].type)  # checks the axis
@@ -341,10 +339,10 @@ def pad(operand: Operand, padding_value: Operand, padding_config: Sequence[tuple
     >>> pad(iota(int, 3), 9, [(1, 0, 1)])
     Array([9, 0, 9, 1, 9, 2], dtype=int32)
     """
-    x, value = adapt_operands("pad", operand, padding_value)
+    x, value = adapt_operands(operand, padding_value)
     if value.type.dtype != x.type.dtype:
         raise DTypeError(f"pad: dtypes differ: x is {x.type!r}, the padding value is {value.type!r}")
-    amounts = [int_tuple("pad", "padding_config", triple) for triple in padding_config]
+    amounts = [int_tuple("padding_config", triple) for triple in padding_config]
     if any(len(triple) != 3 for triple in amounts):
         raise ShapeError(
             f"pad: padding_config must hold triples (low, high, interior), got {padding_config!r}"
@@ -373,7 +371,7 @@ def squeeze(array: Operand, dimensions: Sequence[int]) -> Array:
     >>> squeeze(broadcast(1.0, (1, 2)), (0,))
     Array([1., 1.], dtype=float32, weak_type=True)
     """
-    return shaping.squeeze(as_operand(array, "squeeze"), int_tuple("squeeze", "dimensions", dimensions))
+    return shaping.squeeze(as_operand(array), int_tuple("dimensions", dimensions))
 
 
 def expand_dims(array: Operand, dimensions: Sequence[int]) -> Array:
@@ -392,9 +390,7 @@ def expand_dims(array: Operand, dimensions: Sequence[int]) -> Array:
     >>> expand_dims(iota(int, 2), (0, -1)).shape
     (1, 2, 1)
     """
-    return shaping.expand_dims(
-        as_operand(array, "expand_dims"), int_tuple("expand_dims", "dimensions", dimensions)
-    )
+    return shaping.expand_dims(as_operand(array), int_tuple("dimensions", dimensions))
 
 
 def collapse(operand: Operand, start_dimension: int, stop_dimension: int | None = None) -> Array:
@@ -415,7 +411,7 @@ def collapse(operand: Operand, start_dimension: int, stop_dimension: int | None 
     >>> collapse(broadcast(1.0, (2, 3, 4)), 0, 2).shape
     (6, 4)
     """
-    x = as_operand(operand, "collapse")
+    x = as_operand(operand)
     ndim = x.type.ndim
     first, last, _ = slice(start_dimension, stop_dimension).indices(ndim)
     stop = ndim if stop_dimension is None else stop_dimension
@@ -442,8 +438,8 @@ def split(operand: Operand, sizes: Sequence[int], axis: int = 0) -> list[Array]:
     >>> split(iota(int, 3), (1, 2))
     [Array([0], dtype=int32), Array([1, 2], dtype=int32)]
     """
-    x = as_operand(operand, "split")
-    t, pieces = x.type, int_tuple("split", "sizes", sizes)
+    x = as_operand(operand)
+    t, pieces = x.type, int_tuple("sizes", sizes)
     if not 0 <= axis < t.ndim:
         raise ShapeError(f"split: axis {axis} is out of range for {t!r}, which has {t.ndim} axes")
     if sum(pieces) != t.shape[axis] or any(n < 0 for n in pieces):
@@ -471,10 +467,10 @@ def stack(operands: Sequence[Operand], axis: int = 0) -> Array:
     >>> stack([np.arange(2, dtype=np.int32), np.arange(2, dtype=np.int32)]).shape
     (2, 2)
     """
-    parts = [as_operand(x, "stack") for x in operands]
+    parts = [as_operand(x) for x in operands]
     if not parts:
         raise ShapeError("stack: takes at least one array")
-    resolved_axis = shaping.normalize_axis("stack", axis, parts[0].type.ndim + 1)
+    resolved_axis = shaping.normalize_axis(axis, parts[0].type.ndim + 1)
     return concatenate([expand_dims(x, (resolved_axis,)) for x in parts], resolved_axis)
 
 
@@ -492,8 +488,8 @@ def unstack(x: Operand, axis: int = 0) -> tuple[Array, ...]:
     >>> [int(x) for x in unstack(np.array([1, 2], np.int32))]
     [1, 2]
     """
-    a = as_operand(x, "unstack")
-    resolved_axis = shaping.normalize_axis("unstack", axis, a.type.ndim, a.type)
+    a = as_operand(x)
+    resolved_axis = shaping.normalize_axis(axis, a.type.ndim, a.type)
     moved = shaping.moveaxis(a, resolved_axis, 0)
     # Indices are operands of one compiled program, where static slices would each be their own.
     return tuple([moved[i] for i in range(moved.type.shape[0])])
@@ -513,7 +509,7 @@ def tile(operand: Operand, reps: Sequence[int]) -> Array:
     >>> tile(np.arange(2, dtype=np.int32), (2,)).tolist()
     [0, 1, 0, 1]
     """
-    x, counts = as_operand(operand, "tile"), int_tuple("tile", "reps", reps)
+    x, counts = as_operand(operand), int_tuple("reps", reps)
     if len(counts) != x.type.ndim or any([n < 0 for n in counts]):
         raise ShapeError(
             f"tile: needs a repetition of at least 0 for each axis of {x.type!r}, got {list(counts)}"
@@ -532,7 +528,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
     >>> broadcast_shapes((2, 1), (3,))
     (2, 3)
     """
-    checked = [int_tuple("broadcast_shapes", "a shape", s) for s in shapes]
+    checked = [int_tuple("a shape", s) for s in shapes]
     for sizes in checked:
         if any([not is_symbolic(n) and n < 0 for n in sizes]):
             raise ShapeError(f"broadcast_shapes: sizes must not be negative, got {list(sizes)}")
@@ -553,7 +549,7 @@ def broadcast_to_rank(x: Operand, rank: int) -> Array:
     >>> broadcast_to_rank(np.zeros(3), 3).shape
     (1, 1, 3)
     """
-    a = as_operand(x, "broadcast_to_rank")
+    a = as_operand(x)
     if a.type.ndim > rank:
         raise ShapeError(f"broadcast_to_rank: {a.type!r} has more than {rank} axes")
     return expand_dims(a, tuple(range(rank - a.type.ndim)))
@@ -573,9 +569,7 @@ def broadcast_like(arr: Operand, like_arr: Operand) -> Array:
     >>> broadcast_like(np.zeros(3), np.zeros((2, 3))).shape
     (2, 3)
     """
-    return promotion.broadcast_to(
-        as_operand(arr, "broadcast_like"), as_operand(like_arr, "broadcast_like").type.shape
-    )
+    return promotion.broadcast_to(as_operand(arr), as_operand(like_arr).type.shape)
 
 
 def empty(shape: int | Sequence[int], dtype: DTypeLike, *, out_sharding: OutSharding = None) -> Array:

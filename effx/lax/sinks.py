@@ -66,4 +66,4 @@ def dce_sink(val: PyTree) -> None:
       return a
     }
     """
-    DceSink()(*[as_operand(x, "dce_sink") for x in flatten(val)[0]])
+    DceSink()(*[as_operand(x) for x in flatten(val)[0]])

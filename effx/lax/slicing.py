@@ -9,7 +9,7 @@ from effx import dtypes
 from effx.array import Array, Operand, arithmetic
 from effx.array.promotion import as_operand, convert, promote_dtypes
 from effx.array.shaping import reshape
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, ShapeError, name_user_call
 from effx.ir.ops import shape as s
 from effx.ir.types import ArrayType
 from effx.ir.values.scalars import scalar
@@ -44,11 +44,11 @@ def slice(
     >>> slice(np.arange(6, dtype=np.int32), (1,), (6,), (2,))
     Array([1, 3, 5], dtype=int32)
     """
-    x = as_operand(operand, "slice")
-    steps = (1,) * x.type.ndim if strides is None else int_tuple("slice", "strides", strides)
+    x = as_operand(operand)
+    steps = (1,) * x.type.ndim if strides is None else int_tuple("strides", strides)
     start, limit = (
-        int_tuple("slice", "start_indices", start_indices),
-        int_tuple("slice", "limit_indices", limit_indices),
+        int_tuple("start_indices", start_indices),
+        int_tuple("limit_indices", limit_indices),
     )
     return s.Slice(start, limit, steps)(x)
 
@@ -74,12 +74,12 @@ def slice_in_dim(
     >>> slice_in_dim(np.arange(6, dtype=np.int32), -4, None, 2)
     Array([2, 4], dtype=int32)
     """
-    x = as_operand(operand, "slice_in_dim")
-    resolved_axis = resolve_axis("slice_in_dim", axis, x.type)
+    x = as_operand(operand)
+    resolved_axis = resolve_axis(axis, x.type)
     n = x.type.shape[resolved_axis]
     first, last = (
-        0 if start_index is None else check_int("slice_in_dim", "start_index", start_index),
-        n if limit_index is None else check_int("slice_in_dim", "limit_index", limit_index),
+        0 if start_index is None else check_int("start_index", start_index),
+        n if limit_index is None else check_int("limit_index", limit_index),
     )
     first, last = first + n if first < 0 else first, last + n if last < 0 else last
     start = [first if i == resolved_axis else 0 for i in range(x.type.ndim)]
@@ -88,10 +88,7 @@ def slice_in_dim(
         x,
         start,
         limit,
-        [
-            check_int("slice_in_dim", "stride", stride) if i == resolved_axis else 1
-            for i in range(x.type.ndim)
-        ],
+        [check_int("stride", stride) if i == resolved_axis else 1 for i in range(x.type.ndim)],
     )
 
 
@@ -114,9 +111,9 @@ def index_in_dim(operand: Operand, index: int, axis: int = 0, keepdims: bool = T
     >>> index_in_dim(np.arange(3, dtype=np.int32), -1, keepdims=False)
     Array(2, dtype=int32)
     """
-    x = as_operand(operand, "index_in_dim")
-    axis = resolve_axis("index_in_dim", axis, x.type)
-    n, index = x.type.shape[axis], check_int("index_in_dim", "index", index)
+    x = as_operand(operand)
+    axis = resolve_axis(axis, x.type)
+    n, index = x.type.shape[axis], check_int("index", index)
     if not -n <= index < n:
         raise ShapeError(f"index_in_dim: index {index} is out of range for axis {axis} of {x.type!r}")
     result = slice_in_dim(x, index % n, index % n + 1, 1, axis)
@@ -129,24 +126,24 @@ def _drop_axis(x: Array, axis: int) -> Array:
 
 
 def _convert_starts(
-    function_name: str, t: ArrayType, starts: Array | Sequence[Operand], allow_negative: bool | Sequence[bool]
+    t: ArrayType, starts: Array | Sequence[Operand], allow_negative: bool | Sequence[bool]
 ) -> list[Array]:
     """Converts starts to one integer dtype, and counts negative ones from the end."""
     if isinstance(starts, Array):
         if starts.type.ndim != 1:
             raise ShapeError(
-                f"{function_name}: start indices must be a sequence of scalars or one vector, got {starts.type!r}"
+                f"{name_user_call()}: start indices must be a sequence of scalars or one vector, got {starts.type!r}"
             )
         count = starts.type.shape[0]
         parts: list[Operand] = [reshape(slice_in_dim(starts, i, i + 1), ()) for i in range(count)]
     else:
         parts = list(starts)
     if len(parts) != t.ndim:
-        raise ShapeError(f"{function_name}: needs one start for each axis of {t!r}, got {len(parts)}")
+        raise ShapeError(f"{name_user_call()}: needs one start for each axis of {t!r}, got {len(parts)}")
     allowed = [allow_negative] * t.ndim if isinstance(allow_negative, bool) else list(allow_negative)
     if len(allowed) != t.ndim:
         raise ShapeError(
-            f"{function_name}: allow_negative_indices must have one entry for each axis of {t!r}, got {len(allowed)}"
+            f"{name_user_call()}: allow_negative_indices must have one entry for each axis of {t!r}, got {len(allowed)}"
         )
     result: list[Array] = []
     strong: set[dtypes.DType] = set()
@@ -154,10 +151,10 @@ def _convert_starts(
         if type(part) is int:
             result.append(scalar(part + n if part < 0 and wraps else part, dtypes.int32))
             continue
-        start = as_operand(part, function_name)
+        start = as_operand(part)
         start_dtype = start.type.dtype
         if start.type.kind not in "iu" or start.type.shape:
-            raise DTypeError(f"{function_name}: start indices must be integer scalars, got {start.type!r}")
+            raise DTypeError(f"{name_user_call()}: start indices must be integer scalars, got {start.type!r}")
         if start.type.kind == "i" and wraps:
             wide = convert(start, dtypes.int32) if dtypes.bits(start.type.dtype) < 32 else start
             start = arithmetic.where(wide < 0, wide + n, wide)
@@ -165,7 +162,7 @@ def _convert_starts(
         strong.add(start_dtype)
     if len(strong) > 1:
         names = ", ".join(sorted([dtypes.short_name(d) for d in strong]))
-        raise DTypeError(f"{function_name}: start indices must have one dtype, got {names}")
+        raise DTypeError(f"{name_user_call()}: start indices must have one dtype, got {names}")
     return promote_dtypes(*result) if result else []
 
 
@@ -196,9 +193,9 @@ def dynamic_slice(
     >>> dynamic_slice(np.arange(5, dtype=np.int32), (9,), (2,))
     Array([3, 4], dtype=int32)
     """
-    x = as_operand(operand, "dynamic_slice")
-    starts = _convert_starts("dynamic_slice", x.type, start_indices, allow_negative_indices)
-    return s.DynamicSlice(int_tuple("dynamic_slice", "slice_sizes", slice_sizes))(x, *starts)
+    x = as_operand(operand)
+    starts = _convert_starts(x.type, start_indices, allow_negative_indices)
+    return s.DynamicSlice(int_tuple("slice_sizes", slice_sizes))(x, *starts)
 
 
 def _starts_along_axis(t: ArrayType, start: Operand, axis: int) -> list[Operand]:
@@ -233,8 +230,8 @@ def dynamic_slice_in_dim(
     >>> dynamic_slice_in_dim(np.arange(5, dtype=np.int32), -2, 2)
     Array([3, 4], dtype=int32)
     """
-    x = as_operand(operand, "dynamic_slice_in_dim")
-    resolved_axis = resolve_axis("dynamic_slice_in_dim", axis, x.type)
+    x = as_operand(operand)
+    resolved_axis = resolve_axis(axis, x.type)
     sizes = [slice_size if i == resolved_axis else n for i, n in enumerate(x.type.shape)]
     return dynamic_slice(
         x,
@@ -272,8 +269,8 @@ def dynamic_index_in_dim(
     >>> dynamic_index_in_dim(np.arange(5, dtype=np.int32), 3, keepdims=False)
     Array(3, dtype=int32)
     """
-    x = as_operand(operand, "dynamic_index_in_dim")
-    resolved_axis = resolve_axis("dynamic_index_in_dim", axis, x.type)
+    x = as_operand(operand)
+    resolved_axis = resolve_axis(axis, x.type)
     result = dynamic_slice_in_dim(x, index, 1, resolved_axis, allow_negative_indices=allow_negative_indices)
     return result if keepdims else _drop_axis(result, resolved_axis)
 
@@ -304,8 +301,8 @@ def dynamic_update_slice(
     >>> dynamic_update_slice(np.arange(4, dtype=np.int32), np.array([8, 9], np.int32), (1,))
     Array([0, 8, 9, 3], dtype=int32)
     """
-    x, block = adapt_operands("dynamic_update_slice", operand, update)
-    starts = _convert_starts("dynamic_update_slice", x.type, start_indices, allow_negative_indices)
+    x, block = adapt_operands(operand, update)
+    starts = _convert_starts(x.type, start_indices, allow_negative_indices)
     return s.DynamicUpdateSlice()(x, block, *starts)
 
 
@@ -332,8 +329,8 @@ def dynamic_update_slice_in_dim(
     >>> dynamic_update_slice_in_dim(np.arange(4, dtype=np.int32), np.array([9], np.int32), -1, 0)
     Array([0, 1, 2, 9], dtype=int32)
     """
-    x, block = adapt_operands("dynamic_update_slice_in_dim", operand, update)
-    resolved_axis = resolve_axis("dynamic_update_slice_in_dim", axis, x.type)
+    x, block = adapt_operands(operand, update)
+    resolved_axis = resolve_axis(axis, x.type)
     starts = _starts_along_axis(x.type, start_index, resolved_axis)
     return dynamic_update_slice(x, block, starts, allow_negative_indices=allow_negative_indices)
 
@@ -361,8 +358,8 @@ def dynamic_update_index_in_dim(
     >>> dynamic_update_index_in_dim(np.arange(4, dtype=np.int32), 9, 1, 0)
     Array([0, 9, 2, 3], dtype=int32)
     """
-    x, row = adapt_operands("dynamic_update_index_in_dim", operand, update)
-    resolved_axis = resolve_axis("dynamic_update_index_in_dim", axis, x.type)
+    x, row = adapt_operands(operand, update)
+    resolved_axis = resolve_axis(axis, x.type)
     if row.type.ndim != x.type.ndim:
         row = reshape(row, (*row.type.shape[:resolved_axis], 1, *row.type.shape[resolved_axis:]))
     return dynamic_update_slice_in_dim(

@@ -50,11 +50,11 @@ def sort(
     """
     several = isinstance(operand, list | tuple)
     operands = operand if isinstance(operand, list | tuple) else (cast("Operand", operand),)
-    arrays = [as_operand(x, "sort") for x in operands]
+    arrays = [as_operand(x) for x in operands]
     if not arrays:
         raise ShapeError("sort: takes at least one operand, got none")
-    axis = resolve_axis("sort", dimension, arrays[0].type)
-    results = Sort(axis, bool(is_stable), check_int("sort", "num_keys", num_keys))(*arrays)
+    axis = resolve_axis(dimension, arrays[0].type)
+    results = Sort(axis, bool(is_stable), check_int("num_keys", num_keys))(*arrays)
     return results if several else results[0]
 
 
@@ -102,9 +102,9 @@ def top_k(operand: Operand, k: int, *, axis: int = -1, is_stable: bool = True) -
     >>> top_k(np.array([3, 9, 5], np.int32), 2)
     (Array([9, 5], dtype=int32), Array([1, 2], dtype=int32))
     """
-    x = as_operand(operand, "top_k")
-    t, count = x.type, check_int("top_k", "k", k)
-    resolved_axis = resolve_axis("top_k", axis, t)
+    x = as_operand(operand)
+    t, count = x.type, check_int("k", k)
+    resolved_axis = resolve_axis(axis, t)
     if not 0 <= count <= t.shape[resolved_axis]:
         raise ShapeError(
             f"top_k: k must be from 0 to {t.shape[resolved_axis]}, the size of axis {resolved_axis} of {t!r}, got {count}"

@@ -8,7 +8,7 @@ from effx.array import Array, HostArray
 from effx.array.arithmetic import where
 from effx.array.promotion import broadcast_to, to_host_array, zeros
 from effx.array.shaping import reshape
-from effx.errors import ShapeError
+from effx.errors import ShapeError, name_user_call
 from effx.families.convolution import dilated_size
 from effx.families.windows import ReduceWindowMax, ReduceWindowMin, ReduceWindowSum, WindowReduction
 from effx.ir.ops.shape import Pad, Slice
@@ -35,7 +35,6 @@ _MONOIDS: dict[Callable[..., PyTree], type[WindowReduction]] = {
 
 
 def _window_operation(
-    function_name: str,
     kind: type[WindowReduction],
     shape: Sequence[int],
     window_dimensions: Sequence[int],
@@ -45,17 +44,17 @@ def _window_operation(
     window_dilation: Sequence[int] | None,
 ) -> WindowReduction:
     """Returns the operation that moves the window over arrays of a shape."""
-    window = int_tuple(function_name, "window_dimensions", window_dimensions)
+    window = int_tuple("window_dimensions", window_dimensions)
     ones = (1,) * len(window)
     strides, base, between = [
-        ones if values is None else int_tuple(function_name, name, values)
+        ones if values is None else int_tuple(name, values)
         for name, values in (
             ("window_strides", window_strides),
             ("base_dilation", base_dilation),
             ("window_dilation", window_dilation),
         )
     ]
-    pads = None if isinstance(padding, str) else padding_pairs(function_name, padding)
+    pads = None if isinstance(padding, str) else padding_pairs(padding)
     for name, values in (
         ("window_dimensions", window),
         ("window_strides", strides),
@@ -65,7 +64,8 @@ def _window_operation(
     ):
         if values is not None and len(values) != len(shape):
             raise ShapeError(
-                f"{function_name}: {name} must have one entry for each of the {len(shape)} axes of the operand, got {values}"
+                f"{name_user_call()}: {name} must have one entry for each of the {len(shape)} axes of the operand, "
+                f"got {values}"
             )
     if pads is None:
         spread = [dilated_size(n, d) for n, d in zip(window, between, strict=True)]
@@ -90,10 +90,9 @@ def reduce_window_shape_tuple(
     >>> reduce_window_shape_tuple((5, 6), (3, 2), (1, 2), "VALID")
     (3, 3)
     """
-    function_name = "reduce_window_shape_tuple"
-    shape = int_tuple(function_name, "operand_shape", operand_shape)
+    shape = int_tuple("operand_shape", operand_shape)
     op = _window_operation(
-        function_name, ReduceWindowMax, shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
+        ReduceWindowMax, shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
     )  # fmt: skip
     return op.positions(array_type(np.dtype(np.float32), shape))
 
@@ -144,13 +143,12 @@ def reduce_window(
     >>> reduce_window(np.arange(1.0, 6.0), 1.0, lax.mul, (2,))
     Array([ 2.,  6., 12., 20.], dtype=float32)
     """
-    function_name = "reduce_window"
-    xs, starts, tree = check_monoid_operands(function_name, "operand", operand, init_value, computation)
+    xs, starts, tree = check_monoid_operands("operand", operand, init_value, computation)
     kind = _MONOIDS.get(computation) if len(xs) == 1 else None
     if kind is not None and xs[0].type.kind not in kind.kinds:
         kind = None
     op = _window_operation(
-        function_name, kind or ReduceWindowMax, xs[0].type.shape, window_dimensions, window_strides, padding,
+        kind or ReduceWindowMax, xs[0].type.shape, window_dimensions, window_strides, padding,
         base_dilation, window_dilation,
     )  # fmt: skip
     if kind is not None:
@@ -158,7 +156,7 @@ def reduce_window(
         known = type(start) is HostArray and start.value == op.neutral(xs[0].type)
         return tree.unflatten([y if known else computation(y, start)])
 
-    combine = vmap(make_combiner(function_name, computation, xs, tree))
+    combine = vmap(make_combiner(computation, xs, tree))
     return tree.unflatten(_combine_windows_stepwise(op, xs, starts, combine))
 
 

@@ -152,7 +152,7 @@ def check(condition: Operand, message: str, *values: object, **named: object) ->
     >>> print(error.get())
     5 is not less than 3 (`check` failed at ... in <lambda>)
     """
-    structure, leaves = template("check", message, values, named)
+    structure, leaves = template(message, values, named)
     Check(message, structure)(enp.all(enp.asarray(condition)), *leaves)
 
 
@@ -170,7 +170,7 @@ def demand(
     if holds is None or holds.shape or holds.dtype != bool_:
         got = repr(pred) if holds is None else repr(holds.type)
         raise TransformError(f"check: takes a scalar bool, got {got}")
-    structure, leaves = template("check", message, values, named)
+    structure, leaves = template(message, values, named)
     (Check if debug else Demand)(message, structure)(holds, *leaves)
 
 

@@ -223,7 +223,7 @@ def cost(
     >>> report.flops, report.peak
     (2100.0, 1200)
     """
-    check_function("cost", fun)
+    check_function(fun)
     if not isinstance(iterations, int | float) or iterations < 0:  # type: ignore[redundant-expr]  # unchecked callers
         raise TransformError(f"cost: iterations must be a number that is not negative, got {iterations!r}")
 

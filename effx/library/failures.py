@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import effx.numpy as enp
 from effx import Array, lax, random, tree
-from effx.errors import EffxError, TransformError
+from effx.errors import EffxError, TransformError, name_user_call
 from effx.handling import ArrayType
 from effx.lazy import list_names
 
@@ -120,7 +120,7 @@ _FORMATTER = _Formatter()
 
 
 def template(
-    function_name: str, message: str, args: Sequence[object], named: Mapping[str, object]
+    message: str, args: Sequence[object], named: Mapping[str, object]
 ) -> tuple[tree.PyTreeDef, list[Array]]:
     """Returns the structure and the leaves of a message's values, after a check that the message fits them.
 
@@ -131,7 +131,7 @@ def template(
     for x in leaves:
         if not isinstance(x, Array | np.ndarray | np.generic | bool | int | float | complex):
             raise TransformError(
-                f"{function_name}: the values of a message are pytrees of arrays, got {x!r} of type {type(x).__name__}"
+                f"{name_user_call()}: the values of a message are pytrees of arrays, got {x!r} of type {type(x).__name__}"
             )
     arrays = [enp.asarray(x) for x in leaves]
     try:
@@ -141,7 +141,7 @@ def template(
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         types = ", ".join([repr(x.type) for x in arrays]) or "no values"
         raise TransformError(
-            f"{function_name}: the message {message!r} does not fit {types}: {error}"
+            f"{name_user_call()}: the message {message!r} does not fit {types}: {error}"
         ) from None
     return structure, arrays
 

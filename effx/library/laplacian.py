@@ -307,7 +307,7 @@ def laplacian(f: Callable[Q, R]) -> Callable[Q, tuple[R, R]]:
     >>> print(value, lap)
     9.0 18.0
     """
-    check_function("laplacian", f)
+    check_function(f)
 
     @wraps(f)
     def value_and_laplacian(*args: Q.args, **kwargs: Q.kwargs) -> tuple[R, R]:

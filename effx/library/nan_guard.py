@@ -132,7 +132,7 @@ def nan_guard(fun: Callable[P, R], infinities: bool = False, returned: bool = Fa
     >>> print(nan_guard(lambda x: enp.where(x > 0, enp.log(x), 0.0), returned=True)(enp.array([1.0, -1.0])))
     [0. 0.]
     """
-    check_function("nan_guard", fun)
+    check_function(fun)
 
     @wraps(fun)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:

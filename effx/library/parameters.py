@@ -273,5 +273,5 @@ def transform(fun: Callable[P, R]) -> Transformed[P, R]:
     >>> print(effx.jit(model.apply)(params, x).ravel())
     [12. 12.]
     """
-    check_function("transform", fun)
+    check_function(fun)
     return Transformed(fun)

@@ -152,7 +152,7 @@ def calibrate(fun: Callable[P, R], ranges: Ranges | None = None) -> Callable[P, 
     >>> [(float(r.low), float(r.high)) for r in ranges.values()]
     [(-1.0, 1.0), (-1.0, 1.0)]
     """
-    check_function("calibrate", fun)
+    check_function(fun)
 
     @wraps(fun)
     def calibrated(*args: P.args, **kwargs: P.kwargs) -> tuple[Ranges, R]:
@@ -184,7 +184,7 @@ def fake_quantize(fun: Callable[P, R], ranges: Mapping[str, Range], bits: int = 
     >>> print(fake_quantize(f, ranges, bits=2)(enp.array([1.2, 2.7])))
     [1. 3.]
     """
-    check_function("fake_quantize", fun)
+    check_function(fun)
     if type(bits) is not int or not 1 <= bits <= 16:
         raise TransformError(f"fake_quantize: bits must be an int from 1 to 16, got {bits!r}")
     for name, operand_range in ranges.items():

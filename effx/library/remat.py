@@ -81,7 +81,7 @@ def remat(
     [[1.0806046 2.       ]
      [2.        1.0806046]]
     """
-    check_function("remat", fun)
+    check_function(fun)
     kinds = (keep,) if isinstance(keep, type) else tuple(keep)
     for kind in kinds:
         if not isinstance(kind, type) or not issubclass(kind, Operation):  # type: ignore[redundant-expr]  # unchecked callers

@@ -156,7 +156,7 @@ def step_through(
     >>> [entry.op.name for entry in log.entries], f"{log.result:.3f}"
     (['sin', 'mul'], '0.959')
     """
-    check_function("step_through", fun)
+    check_function(fun)
     for condition in (stop, pause):
         if condition is not None and not callable(condition):
             raise TransformError(f"step_through: stop and pause are functions, got {condition!r}")

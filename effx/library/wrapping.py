@@ -48,7 +48,7 @@ def under(handler: RunsFunctions, fun: Callable[P, PyTree]) -> Callable[P, PyTre
     >>> print(under(Half(), lambda *, x: enp.sin(x))(x=1.0), enp.sin(0.5))
     0.47942555 0.47942555
     """
-    check_function(handler.name, fun)
+    check_function(fun, what=handler.name)
 
     @wraps(fun)
     def handled(*args: P.args, **kwargs: P.kwargs) -> PyTree:

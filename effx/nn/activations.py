@@ -48,7 +48,7 @@ def relu(x: Operand) -> Array:
     >>> relu(np.array([-1.0, 2.0]))
     Array([0., 2.], dtype=float32)
     """
-    x = as_operand(x, "relu")
+    x = as_operand(x)
     return where(x <= 0, 0, x)
 
 
@@ -71,7 +71,7 @@ def relu6(x: Operand) -> Array:
     >>> relu6(np.array([-1.0, 2.0, 8.0]))
     Array([0., 2., 6.], dtype=float32)
     """
-    x = to_inexact(as_operand(x, "relu6"))
+    x = to_inexact(as_operand(x))
     return where(x <= 0, 0, where(x >= 6, 6, x))
 
 
@@ -242,7 +242,7 @@ def hard_tanh(x: Operand) -> Array:
     >>> hard_tanh(np.array([-2.0, 0.5, 2.0]))
     Array([-1. ,  0.5,  1. ], dtype=float32)
     """
-    x = as_operand(x, "hard_tanh")
+    x = as_operand(x)
     return where(x > 1, 1, where(x < -1, -1, x))
 
 
@@ -552,7 +552,7 @@ def glu(x: Operand, axis: int = -1) -> Array:
     """
     x = to_inexact(x)
     t = x.type
-    resolved_axis = normalize_axis("glu", axis, t.ndim, t)
+    resolved_axis = normalize_axis(axis, t.ndim, t)
     n = t.shape[resolved_axis]
     if n % 2:
         raise ShapeError(f"glu: axis {resolved_axis} of {t!r} has the odd size {n}")
@@ -578,7 +578,7 @@ def identity(x: Operand) -> Array:
     >>> identity(2.0)
     Array(2., dtype=float32, weak_type=True)
     """
-    return as_operand(x, "identity")
+    return as_operand(x)
 
 
 @jit

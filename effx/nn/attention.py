@@ -112,7 +112,7 @@ def dot_product_attention(
         raise OptionError(
             f"{WHAT}: implementation must be 'xla', 'cudnn', 'blocks' or None, got {implementation!r}"
         )
-    query_array = as_operand(query, WHAT)
+    query_array = as_operand(query)
     q, k, v = [_to_rank_4(name, x) for name, x in (("query", query), ("key", key), ("value", value))]
     b, s, heads, h = k.type.shape
     t, n = q.type.shape[1:3]
@@ -229,7 +229,7 @@ def _describe_for_cudnn(
 
 
 def _to_rank_4(name: str, x: Operand) -> Array:
-    array = as_operand(x, WHAT)
+    array = as_operand(x)
     if array.type.ndim not in (3, 4):
         raise ShapeError(f"{WHAT}: {name} must have 3 or 4 axes, got {array.type!r}")
     return array if array.type.ndim == 4 else reshape(array, (1, *array.type.shape))
@@ -237,7 +237,7 @@ def _to_rank_4(name: str, x: Operand) -> Array:
 
 def _to_pair_rank(name: str, x: Operand, shape: tuple[int, ...]) -> Array:
     """Returns a bias or mask with four axes, of sizes that broadcast to the pairs of queries and keys."""
-    array = as_operand(x, WHAT)
+    array = as_operand(x)
     sizes = (1,) * (4 - array.type.ndim) + array.type.shape
     if len(sizes) != 4 or any([m not in (1, n) for m, n in zip(sizes, shape, strict=True)]):
         raise ShapeError(f"{WHAT}: {name} must broadcast to [b, n, t, s] = {list(shape)}, got {array.type!r}")
@@ -261,7 +261,7 @@ def _window_sizes(size: int | tuple[int, int]) -> tuple[int, int]:
 
 
 def _to_lengths(name: str, lengths: Operand, b: int) -> Array:
-    array = as_operand(lengths, WHAT)
+    array = as_operand(lengths)
     if array.type.shape != (b,) or array.type.dtype != dtypes.int32:
         raise ShapeError(f"{WHAT}: {name} must be i32[{b}], got {array.type!r}")
     return array

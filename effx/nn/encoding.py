@@ -55,12 +55,12 @@ def one_hot(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, one_hot, x, num_classes, dtype=dtype, axis=axis)
-    x = as_operand_or_list(x, "one_hot")
+    x = as_operand_or_list(x)
     t = x.type
     if t.kind == "c":
         raise DTypeError(f"one_hot: class numbers must be real, got {t!r}")
-    resolved_axis = normalize_axis("one_hot", axis, t.ndim + 1)
-    num_classes = check_count("one_hot", "num_classes", num_classes)
+    resolved_axis = normalize_axis(axis, t.ndim + 1)
+    num_classes = check_count("num_classes", num_classes)
     result_dtype = dtypes.canonicalize_requested(float if dtype is None else dtype)
     return _one_hot(x, num_classes=num_classes, dtype=result_dtype, axis=resolved_axis)
 
@@ -126,7 +126,7 @@ def _standardize(
     fast: bool,
 ) -> Array:
     y = to_inexact(x)
-    axes = normalize_axes("standardize", axis, y.type)
+    axes = normalize_axes(axis, y.type)
     if fast and variance is None and mean is None and where is None and y.type.size:
         # Any shift has the same variance; near the elements it leaves the squares their digits.
         first = y[tuple([slice(0, 1) if i in axes else slice(None) for i in range(y.type.ndim)])]

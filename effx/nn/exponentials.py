@@ -54,8 +54,8 @@ def _sum_wide(x: Array, axes: tuple[int, ...]) -> Array:
     return reducing.sum(x, axes, reducing.accumulation_dtype(x.type.dtype), True)
 
 
-def _check_axes(function_name: str, axis: Axis, x: Array) -> tuple[int, ...]:
-    return normalize_axes(function_name, list(axis) if isinstance(axis, tuple) else axis, x.type)
+def _check_axes(axis: Axis, x: Array) -> tuple[int, ...]:
+    return normalize_axes(list(axis) if isinstance(axis, tuple) else axis, x.type)
 
 
 def _static_axes(axis: Axis) -> Axis:
@@ -126,7 +126,7 @@ def _logsumexp(
         x, factor = promote_dtypes(x, b)
         shape = broadcast_shapes(x.type.shape, factor.type.shape)
         x, factor = broadcast_to(x, shape), broadcast_to(factor, shape)
-    mask = None if where is None else reducing.as_mask("logsumexp", where)
+    mask = None if where is None else reducing.as_mask(where)
     if factor is not None:  # a factor of 0 excludes its element, even an infinite one
         nonzero = factor != 0
         mask = nonzero if mask is None else mask & nonzero
@@ -134,7 +134,7 @@ def _logsumexp(
         shape = broadcast_shapes(x.type.shape, mask.type.shape)
         x = arithmetic.where(mask, broadcast_to(x, shape), -np.inf)
         factor = None if factor is None else broadcast_to(factor, shape)
-    axes = _check_axes("logsumexp", axis, x)
+    axes = _check_axes(axis, x)
     largest = _constant_maximum(x, axes)
     largest = arithmetic.where(perform(FINITE, (largest,)), largest, 0.0)
     powers = perform(EXP, (x - largest,))
@@ -154,11 +154,11 @@ def _logsumexp(
     return reshape(log, shape), reshape(sign, shape)
 
 
-def _prepare_operands(function_name: str, x: Operand, where: Operand | None) -> tuple[Array, Array | None]:
+def _prepare_operands(x: Operand, where: Operand | None) -> tuple[Array, Array | None]:
     x = to_inexact(x)
     if where is None:
         return x, None
-    mask = reducing.as_mask(function_name, where)
+    mask = reducing.as_mask(where)
     shape = broadcast_shapes(x.type.shape, mask.type.shape)
     return broadcast_to(x, shape), broadcast_to(mask, shape)
 
@@ -190,8 +190,8 @@ def softmax(x: Operand, axis: Axis = -1, where: Operand | None = None) -> Array:
 
 @jit(static_argnames=("axis",))
 def _softmax(x: Operand, where: Operand | None, axis: Axis) -> Array:
-    y, mask = _prepare_operands("softmax", x, where)
-    return _weights(_check_axes("softmax", axis, y), y, mask)
+    y, mask = _prepare_operands(x, where)
+    return _weights(_check_axes(axis, y), y, mask)
 
 
 @partial(custom_jvp, nondiff_argnums=(0,))
@@ -235,8 +235,8 @@ def log_softmax(x: Operand, axis: Axis = -1, where: Operand | None = None) -> Ar
 
 @jit(static_argnames=("axis",))
 def _log_softmax(x: Operand, where: Operand | None, axis: Axis) -> Array:
-    y, mask = _prepare_operands("log_softmax", x, where)
-    axes = _check_axes("log_softmax", axis, y)
+    y, mask = _prepare_operands(x, where)
+    axes = _check_axes(axis, y)
     y = _select_masked(mask, y, -np.inf)
     shifted = y - _constant_maximum(y, axes)
     result = shifted - perform(LOG, (_sum_wide(perform(EXP, (shifted,)), axes),))
@@ -263,10 +263,10 @@ def logmeanexp(x: Operand, axis: Axis = None, where: Operand | None = None, keep
     >>> float(logmeanexp(np.array([2.0, 2.0])))
     2.0
     """
-    a = to_inexact(as_operand(x, "logmeanexp"))
-    counted = scalar(1.0, a.type.dtype) if where is None else reducing.as_mask("logmeanexp", where)
+    a = to_inexact(as_operand(x))
+    counted = scalar(1.0, a.type.dtype) if where is None else reducing.as_mask(where)
     counted = broadcast_to(counted, broadcast_shapes(a.type.shape, counted.type.shape))
-    axes = _check_axes("logmeanexp", axis, counted)
+    axes = _check_axes(axis, counted)
     count = reducing.sum(
         counted, axes, reducing.accumulation_dtype(dtypes.real_dtype(a.type.dtype)), keepdims
     )

@@ -19,8 +19,17 @@ from effx.ir.ops import elementwise as e
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import Shape, array_type
 from effx.ir.values.scalars import scalar
+from effx.lazy import list_names
 from effx.random.arguments import ShapeLike, check_sizes
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
+
+__all__ = [
+    "Initializer", "constant", "delta_orthogonal", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform",
+    "lecun_normal", "lecun_uniform", "normal", "ones", "orthogonal", "truncated_normal", "uniform", "variance_scaling",
+    "zeros",
+]  # fmt: skip
+
+__dir__ = list_names(__all__)
 
 COMPLEX, COS, LOG1P, SIN, SQRT = e.Complex(), e.Cos(), e.Log1p(), e.Sin(), e.Sqrt()
 
@@ -59,9 +68,9 @@ def _make_initializer(
     return init
 
 
-def _make_filled(function_name: str, value: Operand, shape: ShapeLike, dtype: DType) -> Array:
-    filling = convert(as_operand(value, function_name), dtype)
-    sizes = check_sizes(function_name, shape)
+def _make_filled(value: Operand, shape: ShapeLike, dtype: DType) -> Array:
+    filling = convert(as_operand(value), dtype)
+    sizes = check_sizes(shape)
     if filling.type.shape:
         return broadcast_to(filling, sizes)
     return BroadcastInDim(sizes, ())(filling)
@@ -89,7 +98,7 @@ def zeros(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, zeros, key, shape, dtype)
-    return _make_filled("zeros", 0, shape, _resolve_dtype(dtype))
+    return _make_filled(0, shape, _resolve_dtype(dtype))
 
 
 def ones(
@@ -114,7 +123,7 @@ def ones(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, ones, key, shape, dtype)
-    return _make_filled("ones", 1, shape, _resolve_dtype(dtype))
+    return _make_filled(1, shape, _resolve_dtype(dtype))
 
 
 def constant(value: Operand, dtype: "DTypeLike | None" = None) -> Initializer:
@@ -127,7 +136,7 @@ def constant(value: Operand, dtype: "DTypeLike | None" = None) -> Initializer:
     >>> constant(7.0)(random.PRNGKey(0), (2,))
     Array([7., 7.], dtype=float32)
     """
-    return _make_initializer(lambda key, shape, dtype: _make_filled("constant", value, shape, dtype), dtype)
+    return _make_initializer(lambda key, shape, dtype: _make_filled(value, shape, dtype), dtype)
 
 
 def uniform(scale: float = 1e-2, dtype: "DTypeLike | None" = None) -> Initializer:
@@ -198,7 +207,7 @@ def _fan_in_and_out(
     def size(axes: Axes) -> int:
         total = 1
         for axis in axes if isinstance(axes, Sequence) else (axes,):
-            total *= t.shape[normalize_axis("variance_scaling", axis, t.ndim)]
+            total *= t.shape[normalize_axis(axis, t.ndim)]
         return total
 
     inputs, outputs = size(in_axis), size(out_axis)
@@ -244,7 +253,7 @@ def variance_scaling(
         )
 
     def draw(key: Operand, shape: ShapeLike, dtype: DType) -> Array:
-        sizes = check_sizes("variance_scaling", shape)
+        sizes = check_sizes(shape)
         inputs, outputs = _fan_in_and_out(sizes, in_axis, out_axis, batch_axis)
         n = {
             "fan_in": inputs,
@@ -297,14 +306,14 @@ def orthogonal(scale: Operand = 1.0, column_axis: int = -1, dtype: "DTypeLike | 
     """
 
     def draw(key: Operand, shape: ShapeLike, dtype: DType) -> Array:
-        sizes = check_sizes("orthogonal", shape)
+        sizes = check_sizes(shape)
         if len(sizes) < 2:
             raise ShapeError(f"orthogonal: weights must have at least 2 axes, got shape {list(sizes)}")
-        axis = normalize_axis("orthogonal", column_axis, len(sizes))
+        axis = normalize_axis(column_axis, len(sizes))
         rest = sizes[:axis] + sizes[axis + 1 :]
         orthogonal_rows = random.orthogonal(key, math.prod(rest), (), dtype, sizes[axis])
         weights = moveaxis(reshape(orthogonal_rows, (*rest, sizes[axis])), -1, axis)
-        return convert(as_operand(scale, "orthogonal"), dtype) * weights
+        return convert(as_operand(scale), dtype) * weights
 
     return _make_initializer(draw, dtype)
 
@@ -331,7 +340,7 @@ def delta_orthogonal(
     """
 
     def draw(key: Operand, shape: ShapeLike, dtype: DType) -> Array:
-        sizes = check_sizes("delta_orthogonal", shape)
+        sizes = check_sizes(shape)
         if len(sizes) not in (3, 4, 5) or sizes[-1] < sizes[-2]:
             raise ShapeError(
                 f"delta_orthogonal: weights must be [*window, inputs, outputs] with 1 to 3 window axes and no fewer "

@@ -17,7 +17,7 @@ from effx.array.arithmetic import minimum, resolve_precision, where
 from effx.array.promotion import as_operand, convert
 from effx.array.shaping import moveaxis, reshape, transpose
 from effx.dtypes import DType, DTypeLike
-from effx.errors import DTypeError, OptionError, ShapeError
+from effx.errors import DTypeError, OptionError, ShapeError, name_user_call
 from effx.ir.ops.convert import Bitcast
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.shape import Pad
@@ -93,19 +93,16 @@ def get_scaled_dot_general_config(mode: Mode, global_scale: Operand | None = Non
     >>> get_scaled_dot_general_config("mxfp8").data_type
     dtype(float8_e4m3fn)
     """
-    function_name = "get_scaled_dot_general_config"
     if mode not in FORMATS:
-        raise OptionError(f"{function_name}: mode must be 'nvfp4', 'mxfp8' or 'mxfp4', got {mode!r}")
+        raise OptionError(f"{name_user_call()}: mode must be 'nvfp4', 'mxfp8' or 'mxfp4', got {mode!r}")
     form, scale = FORMATS[mode], None
     if form.has_global_scale:
-        scale = convert(
-            as_operand(1.0 if global_scale is None else global_scale, function_name), dtypes.float32
-        )
+        scale = convert(as_operand(1.0 if global_scale is None else global_scale), dtypes.float32)
         if scale.type.size != 1:
-            raise ShapeError(f"{function_name}: the global scale must be one number, got {scale.type!r}")
+            raise ShapeError(f"{name_user_call()}: the global scale must be one number, got {scale.type!r}")
         scale = reshape(scale, (1,))
     elif global_scale is not None:
-        raise DTypeError(f"{function_name}: only 'nvfp4' takes a global scale, got one for {mode!r}")
+        raise DTypeError(f"{name_user_call()}: only 'nvfp4' takes a global scale, got one for {mode!r}")
     return BlockScaleConfig(mode, form.block_size, form.data_type, form.scale_type, scale)
 
 
@@ -156,7 +153,7 @@ def scaled_dot_general(
         raise DTypeError(
             f"{WHAT}: preferred_element_type must be float32, bfloat16 or float16, got {kind.name}"
         )
-    a, b = as_operand(lhs, WHAT), as_operand(rhs, WHAT)
+    a, b = as_operand(lhs), as_operand(rhs)
     if configs is None:
         return dot_general(a, b, dimension_numbers, preferred_element_type=kind)
     if "c" in (a.type.kind, b.type.kind):
@@ -180,7 +177,7 @@ Axes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 def _product_axes(dimension_numbers: DotDimensionNumbers, a: ArrayType, b: ArrayType) -> Axes:
     (left, right), (left_batch, right_batch) = dimension_numbers
     contract, other, batch, other_batch = [
-        int_tuple(WHAT, "axes", x) for x in (left, right, left_batch, right_batch)
+        int_tuple("axes", x) for x in (left, right, left_batch, right_batch)
     ]
     DotGeneral(contract, other, batch, other_batch).infer(a, b)  # checks them
     return contract, other, batch, other_batch

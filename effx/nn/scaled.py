@@ -42,7 +42,7 @@ def scaled_matmul(
     >>> scaled_matmul(x, x, np.array([[[2.0, 3.0]]]), np.ones((1, 1, 1)))
     Array([[[10.]]], dtype=float32)
     """
-    a, b, x, y = [as_operand(v, WHAT) for v in (lhs, rhs, lhs_scales, rhs_scales)]
+    a, b, x, y = [as_operand(v) for v in (lhs, rhs, lhs_scales, rhs_scales)]
     if a.type.ndim != 3 or b.type.ndim != 3 or a.type.shape[::2] != b.type.shape[::2]:
         raise ShapeError(f"{WHAT}: lhs must be [b, m, k] and rhs [b, n, k], got {a.type!r} and {b.type!r}")
     left, right = _apply_scales("lhs", a, x), _apply_scales("rhs", b, y)

@@ -33,9 +33,9 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Operand, *args:
     >>> enp.apply_along_axis(enp.sum, 0, enp.ones((2, 3))).tolist()
     [2.0, 2.0, 2.0]
     """
-    check_function("apply_along_axis", func1d)
-    x = as_operand(arr, "apply_along_axis")
-    along = normalize_axis("apply_along_axis", axis, x.type.ndim, x.type)
+    check_function(func1d)
+    x = as_operand(arr)
+    along = normalize_axis(axis, x.type.ndim, x.type)
 
     def of_vector(v: Array) -> Any:
         return func1d(v, *args, **kwargs)
@@ -63,10 +63,10 @@ def apply_over_axes(func: Callable[[Array, int], Array], a: Operand, axes: int |
     >>> enp.apply_over_axes(enp.sum, enp.ones((2, 3)), (0, 1)).tolist()
     [[6.0]]
     """
-    check_function("apply_over_axes", func)
-    x = as_operand(a, "apply_over_axes")
+    check_function(func)
+    x = as_operand(a)
     for axis in [axes] if isinstance(axes, int) else axes:
-        along = normalize_axis("apply_over_axes", axis, x.type.ndim, x.type)
+        along = normalize_axis(axis, x.type.ndim, x.type)
         applied = func(x, along)
         if applied.ndim == x.type.ndim - 1:
             applied = shaping.expand_dims(applied, along)
@@ -106,11 +106,11 @@ def piecewise(
     >>> enp.piecewise(x, [x < 0, x >= 0], [lambda v: -v, 10.0]).tolist()
     [2.0, 10.0]
     """
-    a = as_operand(x, "piecewise")
+    a = as_operand(x)
     if isinstance(condlist, Sequence):
-        conditions = [as_operand(c, "piecewise") for c in condlist]
+        conditions = [as_operand(c) for c in condlist]
     else:
-        condition_array = as_operand(condlist, "piecewise")
+        condition_array = as_operand(condlist)
         conditions = [condition_array] if condition_array.type.ndim == a.type.ndim else list(condition_array)
     n = len(conditions)
     if len(funclist) not in (n, n + 1):
@@ -119,7 +119,7 @@ def piecewise(
 
     def value(f: Operand | Callable[..., Any]) -> Array:
         piece_value = f(a, *args, **kw) if callable(f) else f
-        return convert(as_operand(piece_value, "piecewise"), a.type.dtype)
+        return convert(as_operand(piece_value), a.type.dtype)
 
     result = value(rest)
     for condition, f in zip(conditions, funclist, strict=False):

@@ -52,7 +52,7 @@ def perform_promoted_ordered(op: Elementwise, x: Operand, y: Operand) -> Array:
 
 def _concrete_comparison(op: Elementwise, x: Operand, y: Operand) -> Array:
     # The operators answer NotImplemented to foreign operands; here those are refused, or converted.
-    return operators.perform_ordered(op, *promote(as_operand(x, op.name), as_operand(y, op.name)))
+    return operators.perform_ordered(op, *promote(as_operand(x), as_operand(y)))
 
 
 def _promote_integers(x: Operand, y: Operand) -> tuple[Array, Array]:
@@ -390,7 +390,7 @@ def invert(x: Operand, /) -> Array:
     >>> int(invert(5))
     -6
     """
-    return perform(arithmetic.NOT, (as_operand(x, "invert"),))
+    return perform(arithmetic.NOT, (as_operand(x),))
 
 
 bitwise_not = bitwise_invert = invert
@@ -424,6 +424,6 @@ def bitwise_count(x: Operand, /) -> Array:
     >>> int(bitwise_count(-7))
     3
     """
-    a = as_operand(x, "bitwise_count")
+    a = as_operand(x)
     a = convert(a, dtypes.uint8) if a.type.kind == "b" else arithmetic.absolute(a)
     return convert(perform(e.PopulationCount(), (a,)), dtypes.uint8)

@@ -13,7 +13,7 @@ from effx.array import Array, Box, HostArray, arithmetic, shaping
 from effx.array.promotion import as_operand, broadcast_to, convert, size_scalar, to_host_array
 from effx.dtypes import DType, DTypeLike
 from effx.effects import Frame, current_frame, perform
-from effx.errors import BackendError, DTypeError, ShapeError
+from effx.errors import BackendError, DTypeError, ShapeError, name_user_call
 from effx.flags import debug_infs, debug_nans
 from effx.handlers.staging.compile_time_eval import EvaluateKnown
 from effx.handlers.staging.stage import Stage, make_literal
@@ -86,11 +86,11 @@ class HasTypeAndShape(Protocol):
         ...
 
 
-def returnable_operand(x: Operand, function_name: str) -> Array:
+def returnable_operand(x: Operand) -> Array:
     """Returns an operand that a function may return: as an array, with a copy of NumPy data."""
     if isinstance(x, Array):
         return x
-    a = as_operand(x, function_name)
+    a = as_operand(x)
     return make_constant(a.value, a.type.dtype, a.type.weak) if type(a) is HostArray else a
 
 
@@ -127,7 +127,7 @@ def _replace_leaves(x: object) -> object:
     if isinstance(x, list | tuple):
         return [_replace_leaves(item) for item in x]
     becomes_array = hasattr(x, "__jax_array__") or is_symbolic(x)
-    return as_operand(cast("Operand", x), "array") if becomes_array else x
+    return as_operand(cast("Operand", x)) if becomes_array else x
 
 
 def _from_list(x: list[Any] | tuple[Any, ...], dtype: DType | None) -> Array:
@@ -144,8 +144,7 @@ def _from_list(x: list[Any] | tuple[Any, ...], dtype: DType | None) -> Array:
     ):
         # Arrays are joined on their device, level by level.
         parts = [
-            _from_list(item, dtype) if isinstance(item, list | tuple) else as_operand(item, "array")
-            for item in x
+            _from_list(item, dtype) if isinstance(item, list | tuple) else as_operand(item) for item in x
         ]
         return _drop_weak_type(shaping.stack(parts), dtype)
     kinds = dict.fromkeys(
@@ -186,7 +185,7 @@ def _from_list(x: list[Any] | tuple[Any, ...], dtype: DType | None) -> Array:
 def _check_sub_byte_integer(x: object, dtype: DType) -> None:
     """Refuses Python ints that a dtype of less than 8 bits cannot hold: ml_dtypes wraps what NumPy refuses."""
     if type(x) is int and dtypes.is_sub_byte(dtype) and dtypes.is_integer(dtype):
-        check_fits("array", x, dtype)
+        check_fits(x, dtype)
     elif isinstance(x, list | tuple):
         for item in x:
             _check_sub_byte_integer(item, dtype)
@@ -268,7 +267,7 @@ def _convert_object(x: Any, dtype: DType | None, copy: bool) -> Array:
     if isinstance(x, list | tuple):
         return _from_list(x, dtype)
     if isinstance(x, np.ndarray | np.generic):
-        host = to_host_array(x, dtype, "array")
+        host = to_host_array(x, dtype)
         return make_constant(np.asarray(host.value), host.type.dtype)
     if isinstance(x, memoryview | bytearray | range):
         return _convert_object(np.asarray(x), dtype, copy)
@@ -276,7 +275,7 @@ def _convert_object(x: Any, dtype: DType | None, copy: bool) -> Array:
         raise DTypeError("array: None is no number")
     if _is_other_sequence(x):
         return _convert_object(_list_sequences(x), dtype, copy)
-    return _convert_object(as_operand(x, "array"), dtype, copy)
+    return _convert_object(as_operand(x), dtype, copy)
 
 
 def asarray(
@@ -304,7 +303,7 @@ def copy(a: Operand, order: str | None = None) -> Array:
     >>> copy(np.ones(2)).tolist()
     [1.0, 1.0]
     """
-    return array(as_operand(a, "copy"), order=order)
+    return array(as_operand(a), order=order)
 
 
 def astype(x: Operand, dtype: DTypeLike | None, /, *, copy: bool = False, device: object = None) -> Array:
@@ -313,15 +312,13 @@ def astype(x: Operand, dtype: DTypeLike | None, /, *, copy: bool = False, device
     >>> astype(2.7, int).tolist()
     2
     """
-    result = arithmetic.astype(returnable_operand(x, "astype"), float if dtype is None else dtype)
+    result = arithmetic.astype(returnable_operand(x), float if dtype is None else dtype)
     if copy and result is x:
         result = perform(arithmetic.COPY, (result,))
     return result if device is None else device_put(result, device)
 
 
-def make_filled(
-    shape: Shape, value: Number, dtype: DType, weak: bool = False, function_name: str = "full"
-) -> Array:
+def make_filled(shape: Shape, value: Number, dtype: DType, weak: bool = False) -> Array:
     """Returns an array of one value: a broadcast where it is recorded or large, else a copy from the host.
 
     Args:
@@ -329,7 +326,6 @@ def make_filled(
         value: of its elements.
         dtype: of the array.
         weak: whether it is weakly typed.
-        function_name: the calling function, for errors.
 
     Raises:
         BackendError, ShapeError: no memory holds so much.
@@ -337,7 +333,7 @@ def make_filled(
     if dtype == dtypes.float0:
         return _float0_array(shape)
     if type(value) is int and dtypes.is_integer(dtype):
-        check_fits(function_name, value, dtype)
+        check_fits(value, dtype)
     if not shape:
         return make_constant(np.array(value).astype(dtype), dtype, weak)
     t = array_type(dtype, shape, weak)
@@ -349,7 +345,7 @@ def make_filled(
                 HostArray(np.array(value).astype(dtype).item(), array_type(dtype, (), weak))
             )
         except (BackendError, ShapeError) as error:
-            error.message = f"{function_name}:{error.message.partition(':')[2]}"
+            error.message = f"{name_user_call()}:{error.message.partition(':')[2]}"
             raise
     data = np.full(shape, value).astype(dtype)
     data.flags.writeable = False
@@ -363,10 +359,10 @@ def _float0_array(shape: Shape) -> Array:
     return cast("Array", np.zeros(shape, dtypes.float0))
 
 
-def _check_shape(function_name: str, shape: Any) -> Shape:
-    sizes = shaping.to_shape(function_name, shape)
+def _check_shape(shape: Any) -> Shape:
+    sizes = shaping.to_shape(shape)
     if any([n < 0 for n in sizes]):
-        raise ShapeError(f"{function_name}: sizes must not be negative, got {list(sizes)}")
+        raise ShapeError(f"{name_user_call()}: sizes must not be negative, got {list(sizes)}")
     return sizes
 
 
@@ -387,9 +383,7 @@ def zeros(
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, zeros, shape, dtype, device=device)
     result_dtype = dtypes.canonicalize_requested(float if dtype is None else dtype)
-    return to_device(
-        make_filled(_check_shape("zeros", shape), 0, result_dtype, function_name="zeros"), device
-    )
+    return to_device(make_filled(_check_shape(shape), 0, result_dtype), device)
 
 
 @typed_as_creation
@@ -404,7 +398,7 @@ def ones(
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, ones, shape, dtype, device=device)
     result_dtype = dtypes.canonicalize_requested(float if dtype is None else dtype)
-    return to_device(make_filled(_check_shape("ones", shape), 1, result_dtype, function_name="ones"), device)
+    return to_device(make_filled(_check_shape(shape), 1, result_dtype), device)
 
 
 @typed_as_creation
@@ -436,44 +430,44 @@ def full(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, full, shape, fill_value, dtype, device=device)
-    sizes = _check_shape("full", shape)
+    sizes = _check_shape(shape)
     kind = type(fill_value)
     if kind is float or kind is int or kind is bool or kind is complex:
         fill_dtype, weak = dtypes.scalar_dtype(kind)
         if dtype is not None:
             fill_dtype, weak = dtypes.canonicalize_requested(dtype), False
         return to_device(make_filled(sizes, fill_value, fill_dtype, weak), device)  # type: ignore[arg-type]  # a number, by its type
-    value = returnable_operand(fill_value, "full")
+    value = returnable_operand(fill_value)
     if dtype is not None:
         value = arithmetic.astype(value, dtype)
     return to_device(broadcast_to(value, sizes), device)
 
 
-def _refuse_complex_fill(function_name: str, fill_value: object, dtype: DType) -> None:
+def _refuse_complex_fill(fill_value: object, dtype: DType) -> None:
     if isinstance(fill_value, complex) and not dtypes.is_complex(dtype):
         raise DTypeError(
-            f"{function_name}: {dtypes.short_name(dtype)} cannot hold the fill value {fill_value}"
+            f"{name_user_call()}: {dtypes.short_name(dtype)} cannot hold the fill value {fill_value}"
         )
 
 
 def _like_arguments(
-    function_name: str, a: Operand | HasTypeAndShape, dtype: DTypeLike | None, shape: Any
+    a: Operand | HasTypeAndShape, dtype: DTypeLike | None, shape: Any
 ) -> tuple[Shape, DType, bool]:
     # A ShapeDtypeStruct has a type and no value.
-    known = a if isinstance(a, Array | np.ndarray | HasTypeAndShape) else as_operand(a, function_name)
-    sizes = tuple(known.shape) if shape is None else _check_shape(function_name, shape)
+    known = a if isinstance(a, Array | np.ndarray | HasTypeAndShape) else as_operand(a)
+    sizes = tuple(known.shape) if shape is None else _check_shape(shape)
     if dtype is None:
         return sizes, *dtypes.weak_dtype(known)
     return sizes, dtypes.canonicalize_requested(dtype), False
 
 
 def _make_filled_like(
-    function_name: str, like: object, device: object, value: Number, sizes: Shape, dtype: DType, weak: bool
+    like: object, device: object, value: Number, sizes: Shape, dtype: DType, weak: bool
 ) -> Array:
     """Returns an array of one value on a device; None for the devices of an array of this shape."""
 
     def fill(shape: Shape) -> Array:
-        return make_filled(shape, value, dtype, weak, function_name)
+        return make_filled(shape, value, dtype, weak)
 
     return fill_like(like, sizes, fill) if device is None else to_device(fill(sizes), device)
 
@@ -494,7 +488,7 @@ def zeros_like(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, zeros_like, a, dtype, shape, device=device)
-    return _make_filled_like("zeros_like", a, device, 0, *_like_arguments("zeros_like", a, dtype, shape))
+    return _make_filled_like(a, device, 0, *_like_arguments(a, dtype, shape))
 
 
 @typed_as_like
@@ -513,7 +507,7 @@ def ones_like(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, ones_like, a, dtype, shape, device=device)
-    return _make_filled_like("ones_like", a, device, 1, *_like_arguments("ones_like", a, dtype, shape))
+    return _make_filled_like(a, device, 1, *_like_arguments(a, dtype, shape))
 
 
 @typed_as_like
@@ -532,8 +526,8 @@ def empty_like(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, empty_like, prototype, dtype, shape, device=device)
-    arguments = _like_arguments("empty_like", prototype, dtype, shape)
-    return _make_filled_like("empty_like", prototype, device, 0, *arguments)
+    arguments = _like_arguments(prototype, dtype, shape)
+    return _make_filled_like(prototype, device, 0, *arguments)
 
 
 def full_like(
@@ -552,14 +546,12 @@ def full_like(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, full_like, a, fill_value, dtype, shape, device=device)
-    sizes, result_dtype, weak = _like_arguments("full_like", a, dtype, shape)
+    sizes, result_dtype, weak = _like_arguments(a, dtype, shape)
     if type(fill_value) in (bool, int, float):
         number = cast("Number", fill_value)
-        return _make_filled_like("full_like", a, device, number, sizes, result_dtype, weak)
-    _refuse_complex_fill("full_like", fill_value, result_dtype)
-    value = convert(
-        arithmetic.astype(returnable_operand(fill_value, "full_like"), result_dtype), result_dtype, weak
-    )
+        return _make_filled_like(a, device, number, sizes, result_dtype, weak)
+    _refuse_complex_fill(fill_value, result_dtype)
+    value = convert(arithmetic.astype(returnable_operand(fill_value), result_dtype), result_dtype, weak)
     if device is not None:
         return to_device(broadcast_to(value, sizes), device)
     if value.type.shape:

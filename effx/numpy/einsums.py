@@ -276,9 +276,7 @@ def einsum(
         text, operand_list = _parse_interleaved([subscripts, *operands])
     if not operand_list:
         raise ShapeError(f"einsum: needs at least one operand for {text!r}")
-    arrays = promote_factors(
-        *[as_operand(x, "einsum") for x in operand_list], preferred=preferred_element_type
-    )
+    arrays = promote_factors(*[as_operand(x) for x in operand_list], preferred=preferred_element_type)
     shapes = tuple([x.type.shape for x in arrays])
     labels, output = parse_subscripts(text, shapes)
     sizes = _label_sizes(labels, shapes, text)

@@ -185,7 +185,7 @@ def absolute(x: Operand, /) -> Array:
     >>> int(absolute(-3)), float(absolute(3 + 4j))
     (3, 5.0)
     """
-    return arithmetic.absolute(returnable_operand(x, "absolute"))
+    return arithmetic.absolute(returnable_operand(x))
 
 
 abs = absolute
@@ -200,7 +200,7 @@ def fabs(x: Operand, /) -> Array:
     >>> fabs(-3)
     Array(3., dtype=float32, weak_type=True)
     """
-    a = arithmetic.to_inexact(as_operand(x, "fabs"))
+    a = arithmetic.to_inexact(as_operand(x))
     if a.type.kind == "c":
         raise DTypeError(f"fabs: takes real numbers only, got {a.type!r}; use absolute")
     return perform(arithmetic.ABS, (a,))
@@ -214,7 +214,7 @@ def negative(x: Operand, /) -> Array:
     >>> int(negative(3))
     -3
     """
-    return arithmetic.negative(as_operand(x, "negative"))
+    return arithmetic.negative(as_operand(x))
 
 
 @typed_as_type_preserving
@@ -224,7 +224,7 @@ def positive(x: Operand, /) -> Array:
     >>> int(positive(-3))
     -3
     """
-    return perform(arithmetic.COPY, (returnable_operand(x, "positive"),))
+    return perform(arithmetic.COPY, (returnable_operand(x),))
 
 
 @typed_as_type_preserving
@@ -234,7 +234,7 @@ def sign(x: Operand, /) -> Array:
     >>> float(sign(-2.5))
     -1.0
     """
-    return perform(arithmetic.SIGN, (as_operand(x, "sign"),))
+    return perform(arithmetic.SIGN, (as_operand(x),))
 
 
 _SQUARE = e.Square()
@@ -247,7 +247,7 @@ def square(x: Operand, /) -> Array:
     >>> int(square(-3))
     9
     """
-    a = as_operand(x, "square")
+    a = as_operand(x)
     return perform(_SQUARE, (convert(a, dtypes.int32) if a.type.kind == "b" else a,))
 
 
@@ -258,7 +258,7 @@ def reciprocal(x: Operand, /) -> Array:
     >>> float(reciprocal(4))
     0.25
     """
-    return arithmetic.integer_power(arithmetic.to_inexact(as_operand(x, "reciprocal")), -1)
+    return arithmetic.integer_power(arithmetic.to_inexact(as_operand(x)), -1)
 
 
 @typed_as_inexact
@@ -268,7 +268,7 @@ def degrees(x: Operand, /) -> Array:
     >>> f"{float(degrees(math.pi)):.3f}"
     '180.000'
     """
-    return arithmetic.to_inexact(as_operand(x, "degrees")) * (180 / math.pi)
+    return arithmetic.to_inexact(as_operand(x)) * (180 / math.pi)
 
 
 @typed_as_inexact
@@ -278,14 +278,14 @@ def radians(x: Operand, /) -> Array:
     >>> f"{float(radians(180)):.4f}"
     '3.1416'
     """
-    return arithmetic.to_inexact(as_operand(x, "radians")) * (math.pi / 180)
+    return arithmetic.to_inexact(as_operand(x)) * (math.pi / 180)
 
 
 rad2deg, deg2rad = degrees, radians
 
 
-def _perform_rounding(op: e.Floor | e.Ceil, x: Operand, function_name: str) -> Array:
-    a = returnable_operand(x, function_name)
+def _perform_rounding(op: e.Floor | e.Ceil, x: Operand) -> Array:
+    a = returnable_operand(x)
     return a if a.type.kind in "biu" else perform(op, (a,))
 
 
@@ -299,7 +299,7 @@ def floor(x: Operand, /) -> Array:
     >>> float(floor(-1.5))
     -2.0
     """
-    return _perform_rounding(arithmetic.FLOOR, x, "floor")
+    return _perform_rounding(arithmetic.FLOOR, x)
 
 
 @typed_as_type_preserving
@@ -309,7 +309,7 @@ def ceil(x: Operand, /) -> Array:
     >>> float(ceil(-1.5))
     -1.0
     """
-    return _perform_rounding(_CEIL, x, "ceil")
+    return _perform_rounding(_CEIL, x)
 
 
 @typed_as_type_preserving
@@ -319,7 +319,7 @@ def trunc(x: Operand) -> Array:
     >>> float(trunc(-1.5))
     -1.0
     """
-    a = returnable_operand(x, "trunc")
+    a = returnable_operand(x)
     if a.type.kind in "biu":
         return a
     zero = scalar(0.0, a.type.dtype, a.type.weak)
@@ -336,7 +336,7 @@ def rint(x: Operand, /) -> Array:
     >>> float(rint(2.5))
     2.0
     """
-    a = as_operand(x, "rint")
+    a = as_operand(x)
     if a.type.kind in "biu":
         a = arithmetic.to_inexact(a) if a.type.weak else convert(a, dtypes.canonicalize(dtypes.float64))
     return arithmetic.round_(a) if a.type.kind == "c" else perform(arithmetic.ROUND_TO_EVEN, (a,))
@@ -348,8 +348,8 @@ def round(a: Operand, decimals: int = 0, out: None = None) -> Array:
     >>> float(round(2.345, 1))
     2.299999952316284
     """
-    refuse_out("round", out)
-    return arithmetic.round_(returnable_operand(a, "round"), decimals)
+    refuse_out(out)
+    return arithmetic.round_(returnable_operand(a), decimals)
 
 
 around = round
@@ -362,7 +362,7 @@ def real(x: Operand, /) -> Array:
     >>> float(real(1 + 2j))
     1.0
     """
-    return arithmetic.real(returnable_operand(x, "real"))
+    return arithmetic.real(returnable_operand(x))
 
 
 def imag(x: Operand, /) -> Array:
@@ -371,7 +371,7 @@ def imag(x: Operand, /) -> Array:
     >>> float(imag(1 + 2j))
     2.0
     """
-    a = as_operand(x, "imag")
+    a = as_operand(x)
     if a.type.kind == "c":
         return perform(arithmetic.IMAG, (a,))
     return BroadcastInDim(a.type.shape, ())(scalar(0, a.type.dtype, a.type.weak))
@@ -384,7 +384,7 @@ def conj(x: Operand, /) -> Array:
     >>> complex(conj(1 + 2j))
     (1-2j)
     """
-    return arithmetic.conj(returnable_operand(x, "conj"))
+    return arithmetic.conj(returnable_operand(x))
 
 
 conjugate = conj
@@ -400,7 +400,7 @@ def angle(z: Operand, deg: bool = False) -> Array:
     >>> float(angle(1j, deg=True))
     90.0
     """
-    a = as_operand(z, "angle")
+    a = as_operand(z)
     # An integer has no part to measure from: the result is strong, as JAX has it.
     parts = (a if a.type.kind in "fc" else convert(a, dtypes.canonicalize(dtypes.float64)),)
     result = perform(trigonometric.ATAN2, (imag(parts[0]), arithmetic.real(parts[0])))
@@ -414,7 +414,7 @@ def sinc(x: Operand, /) -> Array:
     >>> float(sinc(0.0))
     1.0
     """
-    a = arithmetic.to_inexact(as_operand(x, "sinc"))
+    a = arithmetic.to_inexact(as_operand(x))
     if a.type.kind != "c":
         return _divide_sine_of_pi(a)
     # Part by part, since the product of an infinite number by a complex one has NaN in it.
@@ -479,7 +479,7 @@ def nan_to_num(
     >>> nan_to_num(float("nan"))
     Array(0., dtype=float32)
     """
-    a = returnable_operand(x, "nan_to_num")
+    a = returnable_operand(x)
     t = a.type
     if t.kind == "c":
         parts = [

@@ -13,7 +13,7 @@ from effx.array import Array, shaping
 from effx.array.indexing import iota_along_axis
 from effx.array.promotion import as_operand, convert, size_scalar
 from effx.array.shaping import normalize_axes, normalize_axis
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, ShapeError, name_user_call
 from effx.families.fft import Fft
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.sizes.division import maximum
@@ -47,7 +47,6 @@ def _resize_axis(x: Array, axis: int, size: int) -> Array:
 
 
 def _transform(
-    function_name: str,
     kind: str,
     a: Operand,
     s: Sequence[int | None] | None,
@@ -55,18 +54,18 @@ def _transform(
     norm: str | None,
 ) -> Array:
     """Brings axes to the end, transforms along three at a time, and brings them back."""
-    x = as_operand(a, function_name)
+    x = as_operand(a)
     if norm is not None and norm not in NORMS:
-        raise ValueError(f"{function_name}: norm must be one of {', '.join(NORMS)}, got {norm!r}")
+        raise ValueError(f"{name_user_call()}: norm must be one of {', '.join(NORMS)}, got {norm!r}")
     if axes is None:
         axes = range(x.type.ndim) if s is None else range(x.type.ndim - len(s), x.type.ndim)
-    resolved_axes = [normalize_axis(function_name, axis, x.type.ndim, x.type) for axis in axes]
+    resolved_axes = [normalize_axis(axis, x.type.ndim, x.type) for axis in axes]
     sizes = list(s) if s is not None else [None] * len(resolved_axes)
     if len(sizes) != len(resolved_axes):
-        raise ShapeError(f"{function_name}: {len(sizes)} sizes for {len(resolved_axes)} axes")
+        raise ShapeError(f"{name_user_call()}: {len(sizes)} sizes for {len(resolved_axes)} axes")
     if len(set(resolved_axes)) != len(resolved_axes):
-        raise ShapeError(f"{function_name}: axes {tuple(axes)} repeat an axis")
-    x = to_real(function_name, x) if kind == "RFFT" else to_complex(x)
+        raise ShapeError(f"{name_user_call()}: axes {tuple(axes)} repeat an axis")
+    x = to_real(x) if kind == "RFFT" else to_complex(x)
     if not resolved_axes:
         return x
     own_lengths = [x.type.shape[i] for i in resolved_axes]
@@ -77,10 +76,10 @@ def _transform(
     lengths = []
     for i, (axis_index, size) in enumerate(zip(resolved_axes, sizes, strict=True)):
         half = kind == "IRFFT" and i == len(resolved_axes) - 1
-        length = own_lengths[i] if size is None else check_int(function_name, "a size", size)
+        length = own_lengths[i] if size is None else check_int("a size", size)
         if length < 1:
             raise ShapeError(
-                f"{function_name}: axis {axis_index} of {x.type!r} must have at least one point, got {length}"
+                f"{name_user_call()}: axis {axis_index} of {x.type!r} must have at least one point, got {length}"
             )
         x = _resize_axis(x, axis_index, length // 2 + 1 if half else length)
         lengths.append(length)
@@ -110,9 +109,9 @@ def _transform_nothing(
     )
 
 
-def _check_two_axes(function_name: str, axes: Sequence[int] | int | None) -> Sequence[int]:
+def _check_two_axes(axes: Sequence[int] | int | None) -> Sequence[int]:
     if not isinstance(axes, Sequence) or len(axes) != 2:
-        raise ShapeError(f"{function_name}: axes must be two axes, got {axes!r}")
+        raise ShapeError(f"{name_user_call()}: axes must be two axes, got {axes!r}")
     return axes
 
 
@@ -154,7 +153,7 @@ def fft(a: Operand, n: int | None = None, axis: int = -1, norm: str | None = Non
     >>> fft(enp.array([1.0, 1.0])).tolist()
     [(2+0j), 0j]
     """
-    return _transform("fft", "FFT", a, [n], [axis], norm)
+    return _transform("FFT", a, [n], [axis], norm)
 
 
 def ifft(a: Operand, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
@@ -164,7 +163,7 @@ def ifft(a: Operand, n: int | None = None, axis: int = -1, norm: str | None = No
     >>> ifft(enp.array([2.0, 0.0])).tolist()
     [(1+0j), (1+0j)]
     """
-    return _transform("ifft", "IFFT", a, [n], [axis], norm)
+    return _transform("IFFT", a, [n], [axis], norm)
 
 
 def rfft(a: Operand, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
@@ -174,7 +173,7 @@ def rfft(a: Operand, n: int | None = None, axis: int = -1, norm: str | None = No
     >>> rfft(enp.array([1.0, 1.0, 1.0])).shape
     (2,)
     """
-    return _transform("rfft", "RFFT", a, [n], [axis], norm)
+    return _transform("RFFT", a, [n], [axis], norm)
 
 
 def irfft(a: Operand, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
@@ -189,7 +188,7 @@ def irfft(a: Operand, n: int | None = None, axis: int = -1, norm: str | None = N
     >>> irfft(enp.array([2.0, 0.0])).tolist()
     [1.0, 1.0]
     """
-    return _transform("irfft", "IRFFT", a, [n], [axis], norm)
+    return _transform("IRFFT", a, [n], [axis], norm)
 
 
 # The norm of the inverse transform.
@@ -208,7 +207,7 @@ def hfft(a: Operand, n: int | None = None, axis: int = -1, norm: str | None = No
     >>> hfft(enp.array([1.0, 1.0])).tolist()
     [2.0, 0.0]
     """
-    return _transform("hfft", "IRFFT", conj(a), [n], [axis], _SWAPPED.get(norm, norm))
+    return _transform("IRFFT", conj(a), [n], [axis], _SWAPPED.get(norm, norm))
 
 
 def ihfft(a: Operand, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
@@ -218,7 +217,7 @@ def ihfft(a: Operand, n: int | None = None, axis: int = -1, norm: str | None = N
     >>> ihfft(enp.array([2.0, 0.0])).real.tolist()
     [1.0, 1.0]
     """
-    return conj(_transform("ihfft", "RFFT", a, [n], [axis], _SWAPPED.get(norm, norm)))
+    return conj(_transform("RFFT", a, [n], [axis], _SWAPPED.get(norm, norm)))
 
 
 def fftn(
@@ -246,7 +245,7 @@ def fftn(
     >>> fftn(enp.ones((2, 2))).real.tolist()
     [[4.0, 0.0], [0.0, 0.0]]
     """
-    return _transform("fftn", "FFT", a, s, axes, norm)
+    return _transform("FFT", a, s, axes, norm)
 
 
 def ifftn(
@@ -261,7 +260,7 @@ def ifftn(
     >>> ifftn(enp.array([[4.0, 0.0], [0.0, 0.0]])).real.tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    return _transform("ifftn", "IFFT", a, s, axes, norm)
+    return _transform("IFFT", a, s, axes, norm)
 
 
 def rfftn(
@@ -276,7 +275,7 @@ def rfftn(
     >>> rfftn(enp.ones((2, 4))).shape
     (2, 3)
     """
-    return _transform("rfftn", "RFFT", a, s, axes, norm)
+    return _transform("RFFT", a, s, axes, norm)
 
 
 def irfftn(
@@ -291,7 +290,7 @@ def irfftn(
     >>> irfftn(enp.array([[4.0, 0.0], [0.0, 0.0]])).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    return _transform("irfftn", "IRFFT", a, s, axes, norm)
+    return _transform("IRFFT", a, s, axes, norm)
 
 
 def fft2(
@@ -306,7 +305,7 @@ def fft2(
     >>> fft2(enp.ones((3, 2, 2))).shape
     (3, 2, 2)
     """
-    return _transform("fft2", "FFT", a, s, _check_two_axes("fft2", axes), norm)
+    return _transform("FFT", a, s, _check_two_axes(axes), norm)
 
 
 def ifft2(
@@ -321,7 +320,7 @@ def ifft2(
     >>> ifft2(enp.ones((3, 2, 2))).shape
     (3, 2, 2)
     """
-    return _transform("ifft2", "IFFT", a, s, _check_two_axes("ifft2", axes), norm)
+    return _transform("IFFT", a, s, _check_two_axes(axes), norm)
 
 
 def rfft2(
@@ -336,7 +335,7 @@ def rfft2(
     >>> rfft2(enp.ones((3, 2, 4))).shape
     (3, 2, 3)
     """
-    return _transform("rfft2", "RFFT", a, s, _check_two_axes("rfft2", axes), norm)
+    return _transform("RFFT", a, s, _check_two_axes(axes), norm)
 
 
 def irfft2(
@@ -351,11 +350,10 @@ def irfft2(
     >>> irfft2(enp.ones((3, 2, 3))).shape
     (3, 2, 4)
     """
-    return _transform("irfft2", "IRFFT", a, s, _check_two_axes("irfft2", axes), norm)
+    return _transform("IRFFT", a, s, _check_two_axes(axes), norm)
 
 
 def _frequencies(
-    function_name: str,
     counts: np.ndarray[tuple[int], np.dtype[np.intp]] | Array,
     n: int,
     d: Operand,
@@ -363,13 +361,13 @@ def _frequencies(
 ) -> Array:
     result_dtype = dtypes.canonicalize_requested(float if dtype is None else dtype)
     if not dtypes.is_inexact(result_dtype):
-        raise DTypeError(f"{function_name}: dtype must be floating or complex, got {result_dtype.name}")
+        raise DTypeError(f"{name_user_call()}: dtype must be floating or complex, got {result_dtype.name}")
     numbers = (
         convert(counts, result_dtype)
         if isinstance(counts, Array)
         else make_constant(counts.astype(result_dtype), result_dtype)
     )
-    return numbers / (as_operand(d, function_name) * n)
+    return numbers / (as_operand(d) * n)
 
 
 def _count_up(size: int) -> np.ndarray[tuple[int], np.dtype[np.intp]] | Array:
@@ -391,9 +389,9 @@ def fftfreq(n: int, d: Operand = 1.0, *, dtype: DTypeLike | None = None, device:
     >>> fftfreq(4).tolist()
     [0.0, 0.25, -0.5, -0.25]
     """
-    size = _check_point_count("fftfreq", n)
+    size = _check_point_count(n)
     counts = (_count_up(size) + size // 2) % size - size // 2
-    return to_device(_frequencies("fftfreq", counts, size, d, dtype), device)
+    return to_device(_frequencies(counts, size, d, dtype), device)
 
 
 def rfftfreq(n: int, d: Operand = 1.0, *, dtype: DTypeLike | None = None, device: object = None) -> Array:
@@ -405,14 +403,14 @@ def rfftfreq(n: int, d: Operand = 1.0, *, dtype: DTypeLike | None = None, device
     >>> rfftfreq(4).tolist()
     [0.0, 0.25, 0.5]
     """
-    size = _check_point_count("rfftfreq", n)
-    return to_device(_frequencies("rfftfreq", _count_up(size // 2 + 1), size, d, dtype), device)
+    size = _check_point_count(n)
+    return to_device(_frequencies(_count_up(size // 2 + 1), size, d, dtype), device)
 
 
-def _check_point_count(function_name: str, n: int) -> int:
-    size = check_int(function_name, "n", n)
+def _check_point_count(n: int) -> int:
+    size = check_int("n", n)
     if size < 1:
-        raise ShapeError(f"{function_name}: needs at least one point, got {size}")
+        raise ShapeError(f"{name_user_call()}: needs at least one point, got {size}")
     return size
 
 
@@ -426,8 +424,8 @@ def fftshift(x: Operand, axes: int | Sequence[int] | None = None) -> Array:
     >>> fftshift(fftfreq(4)).tolist()
     [-0.5, -0.25, 0.0, 0.25]
     """
-    a = as_operand(x, "fftshift")
-    resolved_axes = normalize_axes("fftshift", axes, a.type)
+    a = as_operand(x)
+    resolved_axes = normalize_axes(axes, a.type)
     return roll(a, [a.type.shape[i] // 2 for i in resolved_axes], resolved_axes)
 
 
@@ -437,6 +435,6 @@ def ifftshift(x: Operand, axes: int | Sequence[int] | None = None) -> Array:
     >>> ifftshift(fftshift(fftfreq(4))).tolist()
     [0.0, 0.25, -0.5, -0.25]
     """
-    a = as_operand(x, "ifftshift")
-    resolved_axes = normalize_axes("ifftshift", axes, a.type)
+    a = as_operand(x)
+    resolved_axes = normalize_axes(axes, a.type)
     return roll(a, [-(a.type.shape[i] // 2) for i in resolved_axes], resolved_axes)

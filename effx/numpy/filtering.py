@@ -12,7 +12,7 @@ from effx.array import Array
 from effx.array.arithmetic import to_inexact
 from effx.array.promotion import as_operand, convert, promote_dtypes, to_host_array
 from effx.array.shaping import reshape
-from effx.errors import DTypeError, OptionError, ShapeError
+from effx.errors import DTypeError, OptionError, ShapeError, name_user_call
 from effx.families.bessel import bessel
 from effx.ir.ops.index import Gather
 from effx.ir.ops.shape import Iota
@@ -38,17 +38,16 @@ KNOWN_INDICES = 1 << 20
 
 
 def _correlate_vectors(
-    function_name: str, a: Operand, v: Operand, mode: str, precision: object, preferred: DTypeLike | None
+    a: Operand, v: Operand, mode: str, precision: object, preferred: DTypeLike | None
 ) -> Array:
     """Correlates two vectors of one dtype: sums of products with the second shifted along the first."""
     if mode not in ("full", "same", "valid"):
-        raise OptionError(f"{function_name}: mode must be 'full', 'same' or 'valid', got {mode!r}")
-    x, y = [
-        to_inexact(part)
-        for part in promote_dtypes(as_operand(a, function_name), as_operand(v, function_name))
-    ]
+        raise OptionError(f"{name_user_call()}: mode must be 'full', 'same' or 'valid', got {mode!r}")
+    x, y = [to_inexact(part) for part in promote_dtypes(as_operand(a), as_operand(v))]
     if x.type.ndim != 1 or y.type.ndim != 1 or 0 in x.type.shape or 0 in y.type.shape:
-        raise ShapeError(f"{function_name}: takes two vectors with elements, got {x.type!r} and {y.type!r}")
+        raise ShapeError(
+            f"{name_user_call()}: takes two vectors with elements, got {x.type!r} and {y.type!r}"
+        )
     n, m = x.type.size, y.type.size
     exchanged = n < m
     if exchanged:  # the sums are those of both reversed
@@ -106,10 +105,10 @@ def convolve(
     >>> convolve(np.array([1, 2, 3]), np.array([1, 1])).tolist()
     [1.0, 3.0, 5.0, 3.0]
     """
-    x, y = as_operand(a, "convolve"), as_operand(v, "convolve")
+    x, y = as_operand(a), as_operand(v)
     if x.type.size < y.type.size:
         x, y = y, x
-    return _correlate_vectors("convolve", x, flip(y), mode, precision, preferred_element_type)
+    return _correlate_vectors(x, flip(y), mode, precision, preferred_element_type)
 
 
 def correlate(
@@ -125,12 +124,12 @@ def correlate(
     >>> correlate(np.array([1, 2, 3]), np.array([1, 1])).tolist()
     [3.0, 5.0]
     """
-    return _correlate_vectors("correlate", a, conj(v), mode, precision, preferred_element_type)
+    return _correlate_vectors(a, conj(v), mode, precision, preferred_element_type)
 
 
-def _cosine_window(function_name: str, M: int, *weights: float) -> Array:
+def _cosine_window(M: int, *weights: float) -> Array:
     """A sum of cosines over one period: `sum_k weights[k] * cos(k * t)` for M values of t from 0 to 2 pi."""
-    n = check_int(function_name, "M", M)
+    n = check_int("M", M)
     t = 2 * math.pi * np.arange(max(n, 0)) / max(n - 1, 1)
     data = sum([w * np.cos(k * t) for k, w in enumerate(weights)]) if n > 1 else np.ones(max(n, 0))
     dtype = dtypes.canonicalize(float)
@@ -149,7 +148,7 @@ def bartlett(M: int) -> Array:
     >>> bartlett(5).tolist()
     [0.0, 0.5, 1.0, 0.5, 0.0]
     """
-    n = check_int("bartlett", "M", M)
+    n = check_int("M", M)
     dtype = dtypes.canonicalize(float)
     return make_constant(np.bartlett(max(n, 0)).astype(dtype), dtype)
 
@@ -160,7 +159,7 @@ def blackman(M: int) -> Array:
     >>> [round(abs(w), 2) for w in blackman(3).tolist()]
     [0.0, 1.0, 0.0]
     """
-    return _cosine_window("blackman", M, 0.42, -0.5, 0.08)
+    return _cosine_window(M, 0.42, -0.5, 0.08)
 
 
 def hamming(M: int) -> Array:
@@ -169,7 +168,7 @@ def hamming(M: int) -> Array:
     >>> [round(w, 2) for w in hamming(3).tolist()]
     [0.08, 1.0, 0.08]
     """
-    return _cosine_window("hamming", M, 0.54, -0.46)
+    return _cosine_window(M, 0.54, -0.46)
 
 
 def hanning(M: int) -> Array:
@@ -178,7 +177,7 @@ def hanning(M: int) -> Array:
     >>> [round(w, 2) for w in hanning(5).tolist()]
     [0.0, 0.5, 1.0, 0.5, 0.0]
     """
-    return _cosine_window("hanning", M, 0.5, -0.5)
+    return _cosine_window(M, 0.5, -0.5)
 
 
 def i0(x: Operand) -> Array:
@@ -193,7 +192,7 @@ def i0(x: Operand) -> Array:
     >>> float(i0(0.0))
     1.0
     """
-    a = to_inexact(as_operand(x, "i0"))
+    a = to_inexact(as_operand(x))
     if a.type.kind == "c":
         raise DTypeError(f"i0: takes real numbers, got {a.type!r}")
     return bessel(0)(a)
@@ -212,9 +211,9 @@ def kaiser(M: int, beta: Operand) -> Array:
     >>> [round(w, 2) for w in kaiser(3, 5.0).tolist()]
     [0.04, 1.0, 0.04]
     """
-    n, dtype = check_int("kaiser", "M", M), dtypes.canonicalize(float)
+    n, dtype = check_int("M", M), dtypes.canonicalize(float)
     if n <= 1:
         return make_constant(np.ones(max(n, 0), dtype), dtype)
-    shape = convert(as_operand(beta, "kaiser"), dtype)
+    shape = convert(as_operand(beta), dtype)
     t = np.linspace(-1, 1, n)
     return i0(shape * make_constant(np.sqrt(1 - t**2).astype(dtype), dtype)) / i0(shape)

@@ -37,7 +37,7 @@ def poly(seq_of_zeros: Operand) -> Array:
     >>> poly(np.array([1.0, 2.0])).tolist()
     [1.0, -3.0, 2.0]
     """
-    x = arithmetic.to_inexact(as_operand(seq_of_zeros, "poly"))
+    x = arithmetic.to_inexact(as_operand(seq_of_zeros))
     if x.type.ndim == 2 and x.type.shape[0] == x.type.shape[1]:
         x = eigvals(x)
     elif x.type.ndim > 1:
@@ -67,11 +67,11 @@ def roots(p: Operand, *, strip_zeros: bool = True) -> Array:
     >>> sorted(roots(np.array([1.0, -3.0, 2.0])).real.round(3).tolist())
     [1.0, 2.0]
     """
-    x = arithmetic.to_inexact(check_coefficients("roots", p))
+    x = arithmetic.to_inexact(check_coefficients(p))
     at_zero = 0
     if strip_zeros:
-        x = strip_leading_zeros("roots", x)
-        significant_count = strip_leading_zeros("roots", flip(x)).type.size
+        x = strip_leading_zeros(x)
+        significant_count = strip_leading_zeros(flip(x)).type.size
         x, at_zero = x[:significant_count], x.type.size - significant_count
     n = x.type.size
     dtype = x.type.dtype if x.type.kind == "c" else dtypes.complex_dtype(x.type.dtype)
@@ -114,17 +114,17 @@ def polyfit(
     >>> [round(c, 3) for c in polyfit(np.arange(3.0), np.array([1.0, 3.0, 5.0]), 1).tolist()]
     [2.0, 1.0]
     """
-    points, values = promote_dtypes(as_operand(x, "polyfit"), as_operand(y, "polyfit"))
+    points, values = promote_dtypes(as_operand(x), as_operand(y))
     points, values = arithmetic.to_inexact(points), arithmetic.to_inexact(values)
     m = points.type.size
     if points.type.ndim != 1 or not m or values.type.shape[:1] != (m,) or values.type.ndim > 2:
         raise ShapeError(
             f"polyfit: x must be [m] and y [m] or [m, k], got {points.type!r} and {values.type!r}"
         )
-    order = check_order("polyfit", "deg", deg) + 1
+    order = check_order("deg", deg) + 1
     matrix, right = vander(points, order), values
     if w is not None:
-        weights = convert(as_operand(w, "polyfit"), points.type.dtype)
+        weights = convert(as_operand(w), points.type.dtype)
         if weights.type.shape != (m,):
             raise ShapeError(f"polyfit: w {weights.type!r} must have the shape of x {points.type!r}")
         matrix = matrix * shaping.expand_dims(weights, 1)

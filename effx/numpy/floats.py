@@ -8,7 +8,7 @@ from effx import dtypes
 from effx.array import Array, arithmetic
 from effx.array.promotion import as_operand, convert
 from effx.array.reducing import refuse_out
-from effx.errors import DTypeError
+from effx.errors import DTypeError, name_user_call
 from effx.ir.ops.convert import Bitcast
 from effx.ir.values.scalars import scalar
 from effx.numpy.binary import copysign
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["frexp", "ldexp", "modf", "spacing"]
 
 
-def _to_real(function_name: str, x: Operand) -> Array:
-    a = arithmetic.to_inexact(as_operand(x, function_name))
+def _to_real(x: Operand) -> Array:
+    a = arithmetic.to_inexact(as_operand(x))
     if a.type.kind != "f" or a.type.dtype.itemsize < 2:
-        raise DTypeError(f"{function_name}: takes real numbers of at least 16 bits, got {a.type!r}")
+        raise DTypeError(f"{name_user_call()}: takes real numbers of at least 16 bits, got {a.type!r}")
     return a
 
 
@@ -43,7 +43,7 @@ def frexp(x: Operand, /) -> tuple[Array, Array]:
     >>> [float(part) for part in frexp(6.0)]
     [0.75, 3.0]
     """
-    a = _to_real("frexp", x)
+    a = _to_real(x)
     info = dtypes.finfo(a.type.dtype)
     # Subnormal numbers are scaled into the normal range first; where they are flushed to 0, so they are here.
     tiny = abs(a) < float(info.tiny)
@@ -76,7 +76,7 @@ def ldexp(x1: Operand, x2: Operand, /) -> Array:
     >>> float(ldexp(0.75, 3))
     6.0
     """
-    a, n = _to_real("ldexp", x1), as_operand(x2, "ldexp")
+    a, n = _to_real(x1), as_operand(x2)
     if n.type.kind not in "biu":
         raise DTypeError(f"ldexp: exponents must be integers, got {n.type!r}")
     info = dtypes.finfo(a.type.dtype)
@@ -109,8 +109,8 @@ def modf(x: Operand, /, out: None = None) -> tuple[Array, Array]:
     >>> [float(part) for part in modf(-2.5)]
     [-0.5, -2.0]
     """
-    refuse_out("modf", out)
-    a = _to_real("modf", x)
+    refuse_out(out)
+    a = _to_real(x)
     integral_part = trunc(a)
     fraction = arithmetic.where(isinf(a), 0.0, a - integral_part)
     return copysign(fraction, a), integral_part
@@ -130,7 +130,7 @@ def spacing(x: Operand, /) -> Array:
     >>> float(spacing(0.0))
     1.401298464324817e-45
     """
-    a = _to_real("spacing", x)
+    a = _to_real(x)
     info, integer = dtypes.finfo(a.type.dtype), dtypes.bits_dtype(a.type.dtype)
     # By their bits, since arithmetic of subnormal numbers may give 0. The distance is the power of two of the exponent,
     # `nmant` lower; where that is below the smallest normal number, a single bit of a subnormal one.
@@ -140,7 +140,7 @@ def spacing(x: Operand, /) -> Array:
     lower = exponent - info.nmant
     bit = arithmetic.maximum(exponent - 1, 0)
     bits = arithmetic.where(
-        lower > 0, lower << info.nmant, as_operand(1, "spacing") << arithmetic.minimum(bit, info.nmant)
+        lower > 0, lower << info.nmant, as_operand(1) << arithmetic.minimum(bit, info.nmant)
     )
     # Behind the largest number stands infinity. The distance at -0. is positive.
     sign = scalar(dtypes.iinfo(integer).min, integer)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from effx.array import Array, shaping
 from effx.array.promotion import as_operand, convert
-from effx.errors import IndexingError, OptionError, ShapeError
+from effx.errors import IndexingError, OptionError, ShapeError, name_user_call
 from effx.lax.operands import check_int
 from effx.numpy.creation import asarray, ones, returnable_operand, zeros
 from effx.numpy.indexing import nonzero
@@ -40,7 +40,7 @@ def ix_(*args: Operand) -> tuple[Array, ...]:
     """
     results = []
     for i, arg in enumerate(args):
-        x = returnable_operand(arg, "ix_")
+        x = returnable_operand(arg)
         if x.type.ndim != 1:
             raise ShapeError(f"ix_: takes vectors, argument {i} is {x.type!r}")
         if x.type.kind == "b":
@@ -59,7 +59,7 @@ def diag_indices_from(arr: Operand) -> tuple[Array, ...]:
     >>> [x.tolist() for x in diag_indices_from(np.zeros((2, 2)))]
     [[0, 1], [0, 1]]
     """
-    t = as_operand(arr, "diag_indices_from").type
+    t = as_operand(arr).type
     if t.ndim < 2 or len(set(t.shape)) != 1:
         raise ShapeError(f"diag_indices_from: takes an array of at least two axes of one size, got {t!r}")
     return diag_indices(t.shape[0], t.ndim)
@@ -85,13 +85,15 @@ def mask_indices(
     return rows, columns
 
 
-def _slice_numbers(function_name: str, part: slice) -> Array:
+def _slice_numbers(part: slice, *, function_name: str = "") -> Array:
     """The numbers of a slice; with an imaginary step so many of them, the end included."""
     start, stop, step = part.start or 0, part.stop, 1 if part.step is None else part.step
     if stop is None:
-        raise IndexingError(f"{function_name}: a slice must have an end, got {part}")
+        raise IndexingError(f"{function_name or name_user_call()}: a slice must have an end, got {part}")
     if isinstance(step, complex):
-        return linspace(start, stop, check_int(function_name, "the number of elements", int(abs(step))))
+        return linspace(
+            start, stop, check_int("the number of elements", int(abs(step)), function_name=function_name)
+        )
     return arange(start, stop, step)
 
 
@@ -109,10 +111,10 @@ class _GridIndexer:
         if isinstance(key, slice):
             if key.stop is None:  # as in NumPy, where arange(start, None) counts up to the start
                 return arange(key.start or 0)
-            return _slice_numbers(self.name, key)
+            return _slice_numbers(key, function_name=self.name)
         if not key:
             return [] if self.sparse else zeros((0,), int)
-        axes = [_slice_numbers(self.name, part) for part in key]
+        axes = [_slice_numbers(part, function_name=self.name) for part in key]
         dtype = result_type(*axes)
         axes = [convert(x, dtype, all([x.type.weak for x in axes])) for x in axes]
         coordinates = meshgrid(*axes, indexing="ij", sparse=self.sparse)
@@ -152,7 +154,11 @@ class _JoinIndexer:
             axis, ndim, first = [*numbers, *self.defaults[len(numbers) :]][:3]
         parts = []
         for part in entries:
-            x = _slice_numbers(self.name, part) if isinstance(part, slice) else atleast_1d(asarray(part))
+            x = (
+                _slice_numbers(part, function_name=self.name)
+                if isinstance(part, slice)
+                else atleast_1d(asarray(part))
+            )
             extra = max(ndim - x.type.ndim, 0)
             before = first if first >= 0 else max(first + extra + 1, 0)
             parts.append(shaping.reshape(x, (1,) * before + x.type.shape + (1,) * (extra - before)))

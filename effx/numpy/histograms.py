@@ -53,16 +53,16 @@ def histogram_bin_edges(
             f"histogram_bin_edges: bins must be an int or edges, got {bins!r}: its number would depend on values"
         )
     edges = asarray(bins)
-    x = shaping.reshape(arithmetic.to_inexact(as_operand(a, "histogram_bin_edges")), -1)
+    x = shaping.reshape(arithmetic.to_inexact(as_operand(a)), -1)
     if edges.type.ndim:
         return arithmetic.to_inexact(edges) if edges.type.kind == "f" else convert(edges, x.type.dtype)
     if range is None:
         low, high = (x.min(), x.max()) if 0 not in x.type.shape else (as_operand(0.0), as_operand(1.0))
     else:
-        low, high = [as_operand(end, "histogram_bin_edges") for end in range]
+        low, high = [as_operand(end) for end in range]
     flat = low == high
     low, high = arithmetic.where(flat, low - 0.5, low), arithmetic.where(flat, high + 0.5, high)
-    return linspace(low, high, check_int("histogram_bin_edges", "bins", bins) + 1, dtype=x.type.dtype)
+    return linspace(low, high, check_int("bins", bins) + 1, dtype=x.type.dtype)
 
 
 def histogram(
@@ -97,13 +97,13 @@ def histogram(
         with allow_unresolved(True):
             counts, edges = histogram(a, bins, range, weights, density)
         return reshard_as("histogram", counts, out_sharding), edges
-    x = as_operand(a, "histogram")
+    x = as_operand(a)
     edges = histogram_bin_edges(x, bins, range)
     flat, edges = promote_dtypes(shaping.reshape(arithmetic.to_inexact(x), -1), edges)
     if weights is None:
         weight = make_filled(flat.type.shape, 1, flat.type.dtype)
     else:
-        of = as_operand(weights, "histogram")
+        of = as_operand(weights)
         if of.type.shape != x.type.shape:
             raise ShapeError(f"histogram: weights {of.type!r} must have the shape of {x.type!r}")
         weight = shaping.reshape(arithmetic.to_inexact(of), -1)
@@ -149,7 +149,7 @@ def histogram2d(
     >>> histogram2d(asarray([0.0, 1.0]), asarray([0.0, 1.0]), 2)[0].tolist()
     [[1, 0], [0, 1]]
     """
-    first, second = promote_dtypes(as_operand(x, "histogram2d"), as_operand(y, "histogram2d"))
+    first, second = promote_dtypes(as_operand(x), as_operand(y))
     if first.type.ndim != 1 or first.type.shape != second.type.shape:
         raise ShapeError(
             f"histogram2d: x and y must be vectors of one size, got {first.type!r} and {second.type!r}"
@@ -187,9 +187,9 @@ def histogramdd(
     [1, 2]
     """
     if isinstance(sample, Sequence):
-        points = shaping.stack(promote_dtypes(*[as_operand(c, "histogramdd") for c in sample]), 1)
+        points = shaping.stack(promote_dtypes(*[as_operand(c) for c in sample]), 1)
     else:
-        points = as_operand(sample, "histogramdd")
+        points = as_operand(sample)
     if points.type.ndim != 2:
         raise ShapeError(f"histogramdd: takes [n, d] points, got {points.type!r}")
     points = arithmetic.to_inexact(points)
@@ -199,7 +199,7 @@ def histogramdd(
     if len(each) != d or len(ends) != d:
         raise ShapeError(f"histogramdd: {d} axes need {d} bins and ranges, got {len(each)} and {len(ends)}")
     integer = dtypes.canonicalize(int)
-    weight = make_filled((n,), 1, integer) if weights is None else as_operand(weights, "histogramdd")
+    weight = make_filled((n,), 1, integer) if weights is None else as_operand(weights)
     if weight.type.shape != (n,):
         raise ShapeError(f"histogramdd: weights {weight.type!r} must have the shape [{n}]")
     columns = list(shaping.moveaxis(points, 1, 0)) if d else []

@@ -55,8 +55,8 @@ def take(
     >>> take(np.arange(3) * 10, np.array([2, 0])).tolist()
     [20, 0]
     """
-    refuse_out("take", out)
-    x, which = as_operand(a, "take"), as_operand(indices, "take")
+    refuse_out(out)
+    x, which = as_operand(a), as_operand(indices)
     return indexing.take(
         x, which, axis, mode, fill_value, ordered=bool(indices_are_sorted), unique=bool(unique_indices)
     )
@@ -85,13 +85,11 @@ def take_along_axis(
     >>> take_along_axis(np.array([[3, 1]]), np.array([[1, 0]]), 1).tolist()
     [[1, 3]]
     """
-    return indexing.take_along_axis(
-        as_operand(arr, "take_along_axis"), indices, axis, mode, fill_value, wrap_negative_indices
-    )
+    return indexing.take_along_axis(as_operand(arr), indices, axis, mode, fill_value, wrap_negative_indices)
 
 
-def _check_mask(function_name: str, a: Operand) -> Array:
-    x = as_operand(a, function_name)
+def _check_mask(a: Operand) -> Array:
+    x = as_operand(a)
     return x if x.type.kind == "b" else x != 0
 
 
@@ -115,19 +113,16 @@ def nonzero(a: Operand, *, size: int | None = None, fill_value: Any = None) -> t
     >>> nonzero(np.array([0, 5, 6]))[0].tolist()
     [1, 2]
     """
-    x = as_operand(a, "nonzero")
+    x = as_operand(a)
     if not x.type.shape:
         raise ShapeError(f"nonzero: takes arrays with axes, got {x.type!r}; use atleast_1d")
-    mask = _check_mask("nonzero", x)
+    mask = _check_mask(x)
     integer = dtypes.canonicalize(int)
     if size is None:
         return tuple(
-            [
-                make_constant(i.astype(integer), integer)
-                for i in np.nonzero(known_data("nonzero", mask, _SHAPE_UNKNOWN))
-            ]
+            [make_constant(i.astype(integer), integer) for i in np.nonzero(known_data(mask, _SHAPE_UNKNOWN))]
         )
-    count = check_int("nonzero", "size", size)
+    count = check_int("size", size)
     flat = shaping.reshape(mask, -1)
     n = flat.type.size
     # The k-th true element writes its index to k - 1; the others write out of bounds.
@@ -150,7 +145,7 @@ def flatnonzero(a: Operand, *, size: int | None = None, fill_value: Any = None) 
     >>> flatnonzero(np.array([[0, 5], [6, 0]])).tolist()
     [1, 2]
     """
-    return nonzero(shaping.reshape(as_operand(a, "flatnonzero"), -1), size=size, fill_value=fill_value)[0]
+    return nonzero(shaping.reshape(as_operand(a), -1), size=size, fill_value=fill_value)[0]
 
 
 def argwhere(a: Operand, *, size: int | None = None, fill_value: Any = None) -> Array:
@@ -159,7 +154,7 @@ def argwhere(a: Operand, *, size: int | None = None, fill_value: Any = None) -> 
     >>> argwhere(np.eye(2)).tolist()
     [[0, 0], [1, 1]]
     """
-    x = as_operand(a, "argwhere")
+    x = as_operand(a)
     if not x.type.shape:
         count = len(nonzero(shaping.reshape(x, 1), size=size)[0])
         return make_filled((count, 0), 0, dtypes.canonicalize(int))
@@ -192,21 +187,21 @@ def compress(
     >>> compress(np.array([False, True]), np.array([3, 4])).tolist()
     [4]
     """
-    refuse_out("compress", out)
-    mask = _check_mask("compress", condition)
+    refuse_out(out)
+    mask = _check_mask(condition)
     if mask.type.ndim != 1:
         raise ShapeError(f"compress: the condition must be a vector, got {mask.type!r}")
-    x = as_operand(a, "compress")
+    x = as_operand(a)
     if axis is None:
         x, axis = shaping.reshape(x, -1), 0
-    along = shaping.normalize_axis("compress", axis, x.type.ndim, x.type)
+    along = shaping.normalize_axis(axis, x.type.ndim, x.type)
     n = x.type.shape[along]
     if size is not None:
         (at,) = nonzero(mask[:n], size=size, fill_value=n)
         selected = indexing.take(x, at, along, "clip")
         inside = shaping.reshape(at < n, (-1,) + (1,) * (x.type.ndim - along - 1))
-        return arithmetic.where(inside, selected, convert(as_operand(fill_value, "compress"), x.type.dtype))
-    chosen = np.nonzero(known_data("compress", mask, _SHAPE_UNKNOWN))[0]
+        return arithmetic.where(inside, selected, convert(as_operand(fill_value), x.type.dtype))
+    chosen = np.nonzero(known_data(mask, _SHAPE_UNKNOWN))[0]
     if chosen.size and chosen[-1] >= n:
         raise IndexingError(f"compress: index {chosen[-1]} is out of range for axis {axis} of {x.type!r}")
     return indexing.take(x, chosen.astype(np.int32), axis, "clip")
@@ -218,7 +213,7 @@ def extract(condition: Operand, arr: Operand, *, size: int | None = None, fill_v
     >>> extract(np.array([False, True]), np.array([3, 4])).tolist()
     [4]
     """
-    mask = shaping.reshape(_check_mask("extract", condition), -1)
+    mask = shaping.reshape(_check_mask(condition), -1)
     return compress(mask, arr, size=size, fill_value=fill_value)
 
 
@@ -228,7 +223,7 @@ def _abstract_sizes(shape: Operand | Sequence[Operand]) -> list[Array] | None:
     sizes = cast("list[Operand]", list(cast("Sequence[Operand]", shape)) if is_vector else [shape])
     if not any([isinstance(n, Array) and n.frame is not None for n in sizes]):
         return None
-    arrays = promote_dtypes(*[as_operand(n, "unravel_index") for n in sizes])
+    arrays = promote_dtypes(*[as_operand(n) for n in sizes])
     for n in arrays:
         if n.type.kind not in "iu" or n.type.shape:
             raise ShapeError(f"unravel_index: a size must be an integer of rank 0, got {n.type!r}")
@@ -245,13 +240,13 @@ def unravel_index(indices: Operand, shape: Any) -> tuple[Array, ...]:
     >>> [int(i) for i in unravel_index(5, (2, 3))]
     [1, 2]
     """
-    rest = as_operand(indices, "unravel_index")
+    rest = as_operand(indices)
     abstract_sizes = _abstract_sizes(shape)
     sizes: Sequence[Operand]
     total: Operand
     last: Operand
     if abstract_sizes is None:
-        sizes = known_sizes = shaping.to_shape("unravel_index", shape)
+        sizes = known_sizes = shaping.to_shape(shape)
         count = math.prod(known_sizes)
         total, last = count, max(count - 1, 0)
     else:
@@ -295,7 +290,7 @@ def ravel_multi_index(
     >>> int(ravel_multi_index((1, 2), (2, 3)))
     5
     """
-    sizes = shaping.to_shape("ravel_multi_index", dims)
+    sizes = shaping.to_shape(dims)
     if len(multi_index) != len(sizes):
         raise ShapeError(f"ravel_multi_index: {len(multi_index)} indices for {len(sizes)} axes")
     if mode not in ("raise", "clip", "wrap", "ignore") or order not in ("C", "F"):
@@ -303,7 +298,7 @@ def ravel_multi_index(
             f"ravel_multi_index: mode must be 'raise', 'clip', 'wrap' or 'ignore' and order 'C' or 'F', "
             f"got {mode!r} and {order!r}"
         )
-    arrays = [as_operand(indices, "ravel_multi_index") for indices in multi_index]
+    arrays = [as_operand(indices) for indices in multi_index]
     result_dtype = dtypes.result_type(int, *arrays) if dtype is None else dtypes.canonicalize_requested(dtype)
     if not dtypes.is_integer(result_dtype):
         raise DTypeError(f"ravel_multi_index: the dtype must be an integer one, got {result_dtype}")
@@ -316,10 +311,6 @@ def ravel_multi_index(
     pairs = list(zip(arrays, sizes, strict=True))
     for axis, (i, n) in enumerate(pairs if order == "C" else reversed(pairs)):
         outside = f"out of bounds for axis {axis} of size {n}"
-        inside = (
-            i
-            if mode == "ignore"
-            else bound_indices("ravel_multi_index", i, n, mode, "coordinates array", outside)
-        )
+        inside = i if mode == "ignore" else bound_indices(i, n, mode, "coordinates array", outside)
         result = result * n + convert(inside, result_dtype)
     return result

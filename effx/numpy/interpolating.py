@@ -49,10 +49,8 @@ def interp(
     >>> interp(np.array([0.5, 3.0]), np.array([0.0, 1.0]), np.array([0.0, 2.0])).tolist()
     [1.0, 2.0]
     """
-    points, samples = [
-        arithmetic.to_inexact(p) for p in promote_dtypes(as_operand(x, "interp"), as_operand(xp, "interp"))
-    ]
-    values = arithmetic.to_inexact(as_operand(fp, "interp"))
+    points, samples = [arithmetic.to_inexact(p) for p in promote_dtypes(as_operand(x), as_operand(xp))]
+    values = arithmetic.to_inexact(as_operand(fp))
     if samples.type.ndim != 1 or values.type.shape != samples.type.shape or 0 in samples.type.shape:
         raise ShapeError(
             f"interp: xp and fp must be vectors of one size, got {samples.type!r} and {values.type!r}"
@@ -63,7 +61,7 @@ def interp(
         if isinstance(side, str) and side != "extrapolate":
             raise DTypeError(f"interp: {name} must be a number or 'extrapolate', got {side!r}")
     if period is not None:
-        length = abs(as_operand(period, "interp"))
+        length = abs(as_operand(period))
         points, samples = arithmetic.remainder(points, length), arithmetic.remainder(samples, length)
         order = argsort(samples)
         samples, values = samples[order], values[order]
@@ -83,10 +81,10 @@ def interp(
         slope = (high - low) / arithmetic.where(jump, 1, gap)
         inner = arithmetic.where(jump, high, low + (points - below) * slope)
     if not isinstance(left, str):
-        edge = values[0] if left is None else as_operand(left, "interp")
+        edge = values[0] if left is None else as_operand(left)
         inner = arithmetic.where(points < samples[0], edge, inner)
     if not isinstance(right, str):
-        edge = values[-1] if right is None else as_operand(right, "interp")
+        edge = values[-1] if right is None else as_operand(right)
         inner = arithmetic.where(points > samples[-1], edge, inner)
     return inner
 
@@ -114,12 +112,12 @@ def gradient(
     [1.0, 1.5, 2.0]
     """
     refuse_mixed_dtypes(f, *varargs)
-    x = arithmetic.to_inexact(as_operand(f, "gradient"))
+    x = arithmetic.to_inexact(as_operand(f))
     order = 1 if edge_order is None else edge_order
     if order not in (1, 2):
         raise ShapeError(f"gradient: edge_order must be 1 or 2, got {edge_order!r}")
-    axes = normalize_axes("gradient", axis, x.type)
-    spacings = [as_operand(v, "gradient") for v in varargs] or [as_operand(1.0)]
+    axes = normalize_axes(axis, x.type)
+    spacings = [as_operand(v) for v in varargs] or [as_operand(1.0)]
     if len(spacings) == 1 and not spacings[0].type.ndim:
         spacings *= len(axes)
     if len(spacings) != len(axes):
@@ -171,12 +169,12 @@ def ediff1d(ary: Operand, to_end: Operand | None = None, to_begin: Operand | Non
     >>> ediff1d(np.array([1, 4, 9]), to_begin=0).tolist()
     [0, 3, 5]
     """
-    x = shaping.reshape(as_operand(ary, "ediff1d"), -1)
+    x = shaping.reshape(as_operand(ary), -1)
     parts = [x[1:] - x[:-1]]
     if to_begin is not None:
-        parts.insert(0, shaping.reshape(as_operand(to_begin, "ediff1d"), -1))
+        parts.insert(0, shaping.reshape(as_operand(to_begin), -1))
     if to_end is not None:
-        parts.append(shaping.reshape(as_operand(to_end, "ediff1d"), -1))
+        parts.append(shaping.reshape(as_operand(to_end), -1))
     parts = [convert(part, x.type.dtype) for part in parts]
     return shaping.concatenate(parts, 0)
 
@@ -199,11 +197,11 @@ def unwrap(
     >>> unwrap(np.array([0.0, 3.0, 6.0, 1.0]), period=6.0).tolist()
     [0.0, 3.0, 6.0, 7.0]
     """
-    x = as_operand(p, "unwrap")
+    x = as_operand(p)
     if x.type.kind == "c":
         raise DTypeError(f"unwrap: takes real numbers, got {x.type!r}")
-    x, length = promote_dtypes(x, as_operand(period, "unwrap"))
-    along = normalize_axis("unwrap", axis, x.type.ndim, x.type)
+    x, length = promote_dtypes(x, as_operand(period))
+    along = normalize_axis(axis, x.type.ndim, x.type)
     y = shaping.moveaxis(x, along, 0)
     if y.type.shape[0] < 2:
         return x
@@ -213,7 +211,7 @@ def unwrap(
     wrapped = arithmetic.remainder(steps - low, length) + low
     # Half a period up stays half a period up.
     wrapped = arithmetic.where((wrapped == low) & (steps > 0), half, wrapped)
-    limit = half if discont is None else as_operand(discont, "unwrap")
+    limit = half if discont is None else as_operand(discont)
     shifts = arithmetic.where(abs(steps) < limit, 0, wrapped - steps)
     moved = shaping.concatenate([y[:1], y[1:] + reducing.cumsum(shifts, 0)], 0)
     return shaping.moveaxis(moved, 0, along)

@@ -15,7 +15,7 @@ from effx.array.promotion import convert_whole_float, to_host_array
 from effx.array.reducing import refuse_out
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DTypeLike
-from effx.errors import ShapeError
+from effx.errors import ShapeError, name_user_call
 from effx.lax.operands import check_int
 from effx.numpy.creation import make_filled, returnable_operand
 from effx.numpy.indexing import nonzero
@@ -29,12 +29,12 @@ __all__ = [
 Arrays: TypeAlias = Array | np.ndarray[Any, Any] | Sequence[Operand]
 
 
-def _check_arrays(function_name: str, arrays: Any) -> list[Array]:
+def _check_arrays(arrays: Any) -> list[Array]:
     # An array is taken as the sequence of its rows.
     if isinstance(arrays, Array | np.ndarray):
-        stacked = returnable_operand(arrays, function_name)
+        stacked = returnable_operand(arrays)
         return [stacked[i] for i in range(len(stacked))]
-    return [returnable_operand(x, function_name) for x in arrays]
+    return [returnable_operand(x) for x in arrays]
 
 
 def _cast_result(x: Array, dtype: DTypeLike | None) -> Array:
@@ -52,7 +52,7 @@ def concatenate(arrays: Arrays, axis: int | None = 0, dtype: DTypeLike | None = 
     >>> concatenate([np.ones(1), np.zeros(2)]).tolist()
     [1.0, 0.0, 0.0]
     """
-    return _cast_result(shaping.concatenate(_check_arrays("concatenate", arrays), axis), dtype)
+    return _cast_result(shaping.concatenate(_check_arrays(arrays), axis), dtype)
 
 
 def concat(arrays: Arrays, /, *, axis: int | None = 0) -> Array:
@@ -61,7 +61,7 @@ def concat(arrays: Arrays, /, *, axis: int | None = 0) -> Array:
     >>> concat([np.ones(1), np.zeros(2)]).tolist()
     [1.0, 0.0, 0.0]
     """
-    return shaping.concatenate(_check_arrays("concat", arrays), axis)
+    return shaping.concatenate(_check_arrays(arrays), axis)
 
 
 def stack(arrays: Arrays, axis: int = 0, out: None = None, dtype: DTypeLike | None = None) -> Array:
@@ -70,8 +70,8 @@ def stack(arrays: Arrays, axis: int = 0, out: None = None, dtype: DTypeLike | No
     >>> stack([np.arange(2), np.arange(2)]).shape
     (2, 2)
     """
-    refuse_out("stack", out)
-    return _cast_result(shaping.stack(_check_arrays("stack", arrays), axis), dtype)
+    refuse_out(out)
+    return _cast_result(shaping.stack(_check_arrays(arrays), axis), dtype)
 
 
 def unstack(x: Operand, /, *, axis: int = 0) -> tuple[Array, ...]:
@@ -80,7 +80,7 @@ def unstack(x: Operand, /, *, axis: int = 0) -> tuple[Array, ...]:
     >>> [row.tolist() for row in unstack(np.eye(2))]
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    a = returnable_operand(x, "unstack")
+    a = returnable_operand(x)
     if not a.type.shape:
         raise ShapeError(f"unstack: a scalar has no axes, got {a.type!r}")
     return lax.unstack(a, axis)
@@ -92,7 +92,7 @@ def vstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
     >>> vstack([np.arange(2), np.arange(2)]).shape
     (2, 2)
     """
-    return _cast_result(shaping.concatenate([atleast_2d(x) for x in _check_arrays("vstack", tup)], 0), dtype)
+    return _cast_result(shaping.concatenate([atleast_2d(x) for x in _check_arrays(tup)], 0), dtype)
 
 
 def hstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
@@ -101,7 +101,7 @@ def hstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
     >>> hstack([np.arange(2), np.arange(2)]).shape
     (4,)
     """
-    parts = [atleast_1d(x) for x in _check_arrays("hstack", tup)]
+    parts = [atleast_1d(x) for x in _check_arrays(tup)]
     return _cast_result(shaping.concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1), dtype)
 
 
@@ -111,7 +111,7 @@ def dstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
     >>> dstack([np.arange(2), np.arange(2)]).shape
     (1, 2, 2)
     """
-    return _cast_result(shaping.concatenate([atleast_3d(x) for x in _check_arrays("dstack", tup)], 2), dtype)
+    return _cast_result(shaping.concatenate([atleast_3d(x) for x in _check_arrays(tup)], 2), dtype)
 
 
 def column_stack(tup: Arrays) -> Array:
@@ -120,7 +120,7 @@ def column_stack(tup: Arrays) -> Array:
     >>> column_stack([np.arange(2), np.arange(2)]).tolist()
     [[0, 0], [1, 1]]
     """
-    parts = _check_arrays("column_stack", tup)
+    parts = _check_arrays(tup)
     return shaping.concatenate([atleast_2d(x).T if x.type.ndim < 2 else x for x in parts], 1)
 
 
@@ -130,22 +130,20 @@ def append(arr: Operand, values: Operand, axis: int | None = None) -> Array:
     >>> append(np.arange(2), 5).tolist()
     [0, 1, 5]
     """
-    return shaping.concatenate(
-        [returnable_operand(arr, "append"), returnable_operand(values, "append")], axis
-    )
+    return shaping.concatenate([returnable_operand(arr), returnable_operand(values)], axis)
 
 
-def _split_axis(function_name: str, ary: Operand, sections: Any, axis: int, equal: bool) -> list[Array]:
-    a = returnable_operand(ary, function_name)
-    resolved_axis = normalize_axis(function_name, axis, a.type.ndim, a.type)
+def _split_axis(ary: Operand, sections: Any, axis: int, equal: bool) -> list[Array]:
+    a = returnable_operand(ary)
+    resolved_axis = normalize_axis(axis, a.type.ndim, a.type)
     n = a.type.shape[resolved_axis]
     if not isinstance(sections, Iterable) or (isinstance(sections, Array | np.ndarray) and not sections.ndim):
-        count = check_int(function_name, "the number of sections", convert_whole_float(sections))
+        count = check_int("the number of sections", convert_whole_float(sections))
         if count <= 0:
-            raise ShapeError(f"{function_name}: the number of sections must be positive, got {count}")
+            raise ShapeError(f"{name_user_call()}: the number of sections must be positive, got {count}")
         if equal and n % count:
             raise ShapeError(
-                f"{function_name}: axis {resolved_axis} of {a.type!r} does not divide into {count} equal sections"
+                f"{name_user_call()}: axis {resolved_axis} of {a.type!r} does not divide into {count} equal sections"
             )
         small, extra = n // count, n % count
         cuts = [0]
@@ -153,11 +151,11 @@ def _split_axis(function_name: str, ary: Operand, sections: Any, axis: int, equa
             cuts.append(cuts[-1] + small + (i < extra))
     else:
         marks = (
-            sections.host(f"{function_name}(sections=x)").tolist()
+            sections.host(f"{name_user_call()}(sections=x)").tolist()
             if isinstance(sections, Array)
             else list(sections)
         )
-        cuts = [0, *[check_int(function_name, "an index", m) for m in marks], n]
+        cuts = [0, *[check_int("an index", m) for m in marks], n]
     before = (slice(None),) * resolved_axis
     return [a[(*before, slice(low, high))] for low, high in pairwise(cuts)]
 
@@ -171,7 +169,7 @@ def split(ary: Operand, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     >>> [x.tolist() for x in split(np.arange(4), 2)]
     [[0, 1], [2, 3]]
     """
-    return _split_axis("split", ary, indices_or_sections, axis, True)
+    return _split_axis(ary, indices_or_sections, axis, True)
 
 
 def array_split(ary: Operand, indices_or_sections: Any, axis: int = 0) -> list[Array]:
@@ -180,7 +178,7 @@ def array_split(ary: Operand, indices_or_sections: Any, axis: int = 0) -> list[A
     >>> [x.tolist() for x in array_split(np.arange(3), 2)]
     [[0, 1], [2]]
     """
-    return _split_axis("array_split", ary, indices_or_sections, axis, False)
+    return _split_axis(ary, indices_or_sections, axis, False)
 
 
 def hsplit(ary: Operand, indices_or_sections: Any) -> list[Array]:
@@ -189,8 +187,8 @@ def hsplit(ary: Operand, indices_or_sections: Any) -> list[Array]:
     >>> [x.shape for x in hsplit(np.ones((2, 4)), 2)]
     [(2, 2), (2, 2)]
     """
-    a = atleast_1d(returnable_operand(ary, "hsplit"))
-    return _split_axis("hsplit", a, indices_or_sections, 0 if a.ndim == 1 else 1, True)
+    a = atleast_1d(returnable_operand(ary))
+    return _split_axis(a, indices_or_sections, 0 if a.ndim == 1 else 1, True)
 
 
 def vsplit(ary: Operand, indices_or_sections: Any) -> list[Array]:
@@ -199,7 +197,7 @@ def vsplit(ary: Operand, indices_or_sections: Any) -> list[Array]:
     >>> [x.shape for x in vsplit(np.ones((2, 4)), 2)]
     [(1, 4), (1, 4)]
     """
-    return _split_axis("vsplit", ary, indices_or_sections, 0, True)
+    return _split_axis(ary, indices_or_sections, 0, True)
 
 
 def dsplit(ary: Operand, indices_or_sections: Any) -> list[Array]:
@@ -208,7 +206,7 @@ def dsplit(ary: Operand, indices_or_sections: Any) -> list[Array]:
     >>> [x.shape for x in dsplit(np.ones((1, 1, 2)), 2)]
     [(1, 1, 1), (1, 1, 1)]
     """
-    return _split_axis("dsplit", ary, indices_or_sections, 2, True)
+    return _split_axis(ary, indices_or_sections, 2, True)
 
 
 def delete(arr: Operand, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Array:
@@ -228,10 +226,10 @@ def delete(arr: Operand, obj: Any, axis: int | None = None, *, assume_unique_ind
     >>> delete(np.arange(4), 1).tolist()
     [0, 2, 3]
     """
-    a = returnable_operand(arr, "delete")
+    a = returnable_operand(arr)
     if axis is None:
         a, axis = shaping.reshape(a, -1), 0
-    resolved_axis = normalize_axis("delete", axis, a.type.ndim, a.type)
+    resolved_axis = normalize_axis(axis, a.type.ndim, a.type)
     all_indices = np.arange(a.type.shape[resolved_axis], dtype=np.int32)
     if isinstance(obj, Array) and obj.type.kind in "iu" and (assume_unique_indices or not obj.type.ndim):
         at = shaping.reshape(obj, -1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from effx.array import Array, arithmetic
-from effx.errors import ConcretizationError, IndexingError
+from effx.errors import ConcretizationError, IndexingError, name_user_call
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,11 +13,10 @@ if TYPE_CHECKING:
 __all__ = ["bound_indices", "known_data"]
 
 
-def known_data(function_name: str, x: Array, unknown: str) -> np.ndarray[Any, Any]:
+def known_data(x: Array, unknown: str) -> np.ndarray[Any, Any]:
     """Returns the data of a concrete array.
 
     Args:
-        function_name: the function that needs it.
         x: the array.
         unknown: the sentence for an abstract one, with {} for its type.
 
@@ -25,16 +24,15 @@ def known_data(function_name: str, x: Array, unknown: str) -> np.ndarray[Any, An
         ConcretizationError: the array is abstract.
     """
     try:
-        return x.host(f"{function_name}(x)")
+        return x.host(f"{name_user_call()}(x)")
     except ConcretizationError as error:
-        raise ConcretizationError(f"{function_name}: {unknown.format(repr(x.type))}") from error
+        raise ConcretizationError(f"{name_user_call()}: {unknown.format(repr(x.type))}") from error
 
 
-def bound_indices(function_name: str, x: Array, n: int, mode: str, entries: str, outside: str) -> Array:
+def bound_indices(x: Array, n: int, mode: str, entries: str, outside: str) -> Array:
     """Returns indices below n: clipped, modulo n, or as they are, which must be concrete and inside then.
 
     Args:
-        function_name: the function that takes the indices.
         x: the indices.
         n: the bound.
         mode: "clip", "wrap" or "raise".
@@ -49,8 +47,8 @@ def bound_indices(function_name: str, x: Array, n: int, mode: str, entries: str,
     if mode == "clip":
         return arithmetic.clip(x, 0, n - 1)
     unknown = "whether the abstract indices {} are inside is not known while they are traced; use mode='clip' or mode='wrap'"
-    data = known_data(function_name, x, unknown)
+    data = known_data(x, unknown)
     if ((data < 0) | (data >= n)).any():
         # Programs match how NumPy's text begins.
-        raise IndexingError(f"invalid entry in {entries}: {function_name}: an index is {outside}")
+        raise IndexingError(f"invalid entry in {entries}: {name_user_call()}: an index is {outside}")
     return x

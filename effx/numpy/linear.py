@@ -101,7 +101,7 @@ def dot(
         return apply_with_sharding(
             out_sharding, dot, a, b, precision=precision, preferred_element_type=preferred_element_type
         )
-    return arithmetic.dot(as_operand(a, "dot"), as_operand(b, "dot"), precision, preferred_element_type)
+    return arithmetic.dot(as_operand(a), as_operand(b), precision, preferred_element_type)
 
 
 @overload
@@ -166,9 +166,7 @@ def matmul(
         return apply_with_sharding(
             out_sharding, matmul, a, b, precision=precision, preferred_element_type=preferred_element_type
         )
-    return arithmetic.matmul(
-        as_operand(a, "matmul"), as_operand(b, "matmul"), precision, preferred_element_type
-    )
+    return arithmetic.matmul(as_operand(a), as_operand(b), precision, preferred_element_type)
 
 
 def vdot(
@@ -179,7 +177,7 @@ def vdot(
     >>> complex(vdot(np.array([1j]), np.array([1j])))
     (1+0j)
     """
-    x, y = arithmetic.conj(as_operand(a, "vdot")), as_operand(b, "vdot")
+    x, y = arithmetic.conj(as_operand(a)), as_operand(b)
     return arithmetic.dot(shaping.reshape(x, -1), shaping.reshape(y, -1), precision, preferred_element_type)
 
 
@@ -197,10 +195,8 @@ def vecdot(
     >>> vecdot(np.ones((2, 3)), np.ones(3)).tolist()
     [3.0, 3.0]
     """
-    a, b = promote_factors(
-        as_operand(x1, "vecdot"), as_operand(x2, "vecdot"), preferred=preferred_element_type
-    )
-    a, b = (shaping.moveaxis(x, normalize_axis("vecdot", axis, x.type.ndim, x.type), -1) for x in (a, b))
+    a, b = promote_factors(as_operand(x1), as_operand(x2), preferred=preferred_element_type)
+    a, b = (shaping.moveaxis(x, normalize_axis(axis, x.type.ndim, x.type), -1) for x in (a, b))
     if a.type.shape[-1] != b.type.shape[-1]:
         raise ShapeError(f"vecdot: sizes along the axis differ: {a.type.shape[-1]} and {b.type.shape[-1]}")
     shape = broadcast_shapes(a.type.shape, b.type.shape)
@@ -224,8 +220,8 @@ def matvec(x1: Operand, x2: Operand, /) -> Array:
     >>> matvec(np.ones((2, 3)), np.ones(3)).tolist()
     [3.0, 3.0]
     """
-    vector = shaping.expand_dims(as_operand(x2, "matvec"), -1)
-    return shaping.squeeze(arithmetic.matmul(as_operand(x1, "matvec"), vector), -1)
+    vector = shaping.expand_dims(as_operand(x2), -1)
+    return shaping.squeeze(arithmetic.matmul(as_operand(x1), vector), -1)
 
 
 def vecmat(x1: Operand, x2: Operand, /) -> Array:
@@ -234,8 +230,8 @@ def vecmat(x1: Operand, x2: Operand, /) -> Array:
     >>> vecmat(np.ones(2), np.ones((2, 3))).tolist()
     [2.0, 2.0, 2.0]
     """
-    vector = shaping.expand_dims(arithmetic.conj(as_operand(x1, "vecmat")), -2)
-    return shaping.squeeze(arithmetic.matmul(vector, as_operand(x2, "vecmat")), -2)
+    vector = shaping.expand_dims(arithmetic.conj(as_operand(x1)), -2)
+    return shaping.squeeze(arithmetic.matmul(vector, as_operand(x2)), -2)
 
 
 def inner(
@@ -247,7 +243,7 @@ def inner(
     (2, 4)
     """
     refuse_mixed_dtypes(a, b)
-    x, y = as_operand(a, "inner"), as_operand(b, "inner")
+    x, y = as_operand(a), as_operand(b)
     if not x.type.shape or not y.type.shape:
         return arithmetic.dot(x, y, precision, preferred_element_type)
     return tensordot(x, y, (-1, -1), precision=precision, preferred_element_type=preferred_element_type)
@@ -262,7 +258,7 @@ def outer(a: Operand, b: Operand, out: None = None) -> Array:
     refuse_mixed_dtypes(a, b)
     if out is not None:
         raise ShapeError("outer: arrays are immutable, so out= is not supported; use the result")
-    x, y = as_operand(a, "outer"), as_operand(b, "outer")
+    x, y = as_operand(a), as_operand(b)
     return shaping.reshape(x, (-1, 1)) * shaping.reshape(y, (1, -1))
 
 
@@ -299,9 +295,7 @@ def tensordot(
             precision=precision,
             preferred_element_type=preferred_element_type,
         )
-    x, y = promote_factors(
-        as_operand(a, "tensordot"), as_operand(b, "tensordot"), preferred=preferred_element_type
-    )
+    x, y = promote_factors(as_operand(a), as_operand(b), preferred=preferred_element_type)
     left: tuple[int, ...]
     right: tuple[int, ...]
     if isinstance(axes, int | np.integer):
@@ -315,8 +309,8 @@ def tensordot(
         pair = [tuple(side) if isinstance(side, Sequence) else (side,) for side in axes]
         if len(pair[0]) != len(pair[1]):
             raise ShapeError(f"tensordot: axes {axes!r} do not pair: {len(pair[0])} and {len(pair[1])}")
-        left = tuple([normalize_axis("tensordot", i, x.type.ndim, x.type) for i in pair[0]])
-        right = tuple([normalize_axis("tensordot", i, y.type.ndim, y.type) for i in pair[1]])
+        left = tuple([normalize_axis(i, x.type.ndim, x.type) for i in pair[0]])
+        right = tuple([normalize_axis(i, y.type.ndim, y.type) for i in pair[1]])
     return DotGeneral(
         left,
         right,
@@ -332,7 +326,7 @@ def kron(a: Operand, b: Operand) -> Array:
     [1, 2, 10, 20]
     """
     refuse_mixed_dtypes(a, b)
-    x, y = as_operand(a, "kron"), as_operand(b, "kron")
+    x, y = as_operand(a), as_operand(b)
     ndim = max(x.type.ndim, y.type.ndim)
     first, second = ((1,) * (ndim - z.type.ndim) + z.type.shape for z in (x, y))
     spread = shaping.reshape(x, tuple([n for size in first for n in (size, 1)]))
@@ -357,9 +351,9 @@ def cross(
     refuse_mixed_dtypes(a, b)
     if axis is not None:
         axisa = axisb = axisc = axis
-    x, y = as_operand(a, "cross"), as_operand(b, "cross")
-    x = shaping.moveaxis(x, normalize_axis("cross", axisa, x.type.ndim, x.type), -1)
-    y = shaping.moveaxis(y, normalize_axis("cross", axisb, y.type.ndim, y.type), -1)
+    x, y = as_operand(a), as_operand(b)
+    x = shaping.moveaxis(x, normalize_axis(axisa, x.type.ndim, x.type), -1)
+    y = shaping.moveaxis(y, normalize_axis(axisb, y.type.ndim, y.type), -1)
     if x.type.shape[-1] not in (2, 3) or y.type.shape[-1] not in (2, 3):
         raise ShapeError(f"cross: vectors need 2 or 3 components, got {x.type!r} and {y.type!r}")
     u = [x[..., i] for i in range(x.type.shape[-1])]
@@ -391,5 +385,5 @@ def trace(
     """
     if out is not None:
         raise ShapeError("trace: arrays are immutable, so out= is not supported; use the result")
-    first = check_int("trace", "offset", offset)
-    return reducing.sum(indexing.diagonal(as_operand(a, "trace"), first, axis1, axis2), -1, dtype)
+    first = check_int("offset", offset)
+    return reducing.sum(indexing.diagonal(as_operand(a), first, axis1, axis2), -1, dtype)

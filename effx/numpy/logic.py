@@ -22,7 +22,7 @@ from effx.array.promotion import (
 )
 from effx.array.reducing import refuse_out
 from effx.effects import perform
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, ShapeError, name_user_call
 from effx.ir.ops import elementwise as e
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.values.scalars import scalar
@@ -82,14 +82,14 @@ greater_equal = declare_comparison(
 )
 
 
-def to_bool(x: Operand, function_name: str) -> Array:
+def to_bool(x: Operand) -> Array:
     """Returns the truth value of each element."""
-    a = as_operand(x, function_name)
+    a = as_operand(x)
     return a if a.type.kind == "b" else perform(arithmetic.NE, (a, scalar(0, a.type.dtype)))
 
 
-def _perform_logical(op: e.And | e.Or | e.Xor, x: Operand, y: Operand, function_name: str) -> Array:
-    return perform(op, tuple(broadcast_arrays([to_bool(x, function_name), to_bool(y, function_name)])))
+def _perform_logical(op: e.And | e.Or | e.Xor, x: Operand, y: Operand) -> Array:
+    return perform(op, tuple(broadcast_arrays([to_bool(x), to_bool(y)])))
 
 
 @make_ufunc(True, reducing.all)
@@ -99,7 +99,7 @@ def logical_and(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     >>> bool(logical_and(2, 0))
     False
     """
-    return _perform_logical(arithmetic.AND, x, y, "logical_and")
+    return _perform_logical(arithmetic.AND, x, y)
 
 
 @make_ufunc(False, reducing.any)
@@ -109,7 +109,7 @@ def logical_or(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     >>> bool(logical_or(2, 0))
     True
     """
-    return _perform_logical(arithmetic.OR, x, y, "logical_or")
+    return _perform_logical(arithmetic.OR, x, y)
 
 
 @make_ufunc(False)
@@ -119,7 +119,7 @@ def logical_xor(x: Operand, y: Operand, /) -> Array[bool_, *tuple[Any, ...]]:
     >>> bool(logical_xor(2, 3))
     False
     """
-    return _perform_logical(arithmetic.XOR, x, y, "logical_xor")
+    return _perform_logical(arithmetic.XOR, x, y)
 
 
 @typed_as_predicate
@@ -129,7 +129,7 @@ def logical_not(x: Operand, /) -> Array:
     >>> bool(logical_not(0))
     True
     """
-    return perform(arithmetic.NOT, (to_bool(x, "logical_not"),))
+    return perform(arithmetic.NOT, (to_bool(x),))
 
 
 def _broadcast_result(value: bool, a: Array) -> Array:
@@ -146,7 +146,7 @@ def isfinite(x: Operand, /) -> Array:
     >>> bool(isfinite(math.inf))
     False
     """
-    a = as_operand(x, "isfinite")
+    a = as_operand(x)
     kind = a.type.kind
     if kind == "f":
         return perform(_IS_FINITE, (a,))
@@ -162,7 +162,7 @@ def isinf(x: Operand, /) -> Array:
     >>> bool(isinf(-math.inf))
     True
     """
-    a = as_operand(x, "isinf")
+    a = as_operand(x)
     kind = a.type.kind
     if kind == "f" and dtypes.has_infinity(a.type.dtype):
         return perform(arithmetic.EQ, (perform(arithmetic.ABS, (a,)), scalar(math.inf, a.type.dtype)))
@@ -178,14 +178,14 @@ def isnan(x: Operand, /) -> Array:
     >>> bool(isnan(math.nan))
     True
     """
-    a = as_operand(x, "isnan")
+    a = as_operand(x)
     return perform(arithmetic.NE, (a, a))
 
 
-def _is_signed_infinity(x: Operand, value: float, function_name: str) -> Array:
-    a = as_operand(x, function_name)
+def _is_signed_infinity(x: Operand, value: float) -> Array:
+    a = as_operand(x)
     if a.type.kind == "c":
-        raise DTypeError(f"{function_name}: takes real numbers only, got {a.type!r}")
+        raise DTypeError(f"{name_user_call()}: takes real numbers only, got {a.type!r}")
     if a.type.kind != "f" or not dtypes.has_infinity(a.type.dtype):
         return _broadcast_result(False, a)
     return perform(arithmetic.EQ, (a, scalar(value, a.type.dtype)))
@@ -198,8 +198,8 @@ def isposinf(x: Operand, /, out: None = None) -> Array:
     >>> bool(isposinf(math.inf))
     True
     """
-    refuse_out("isposinf", out)
-    return _is_signed_infinity(x, math.inf, "isposinf")
+    refuse_out(out)
+    return _is_signed_infinity(x, math.inf)
 
 
 @typed_as_predicate
@@ -209,8 +209,8 @@ def isneginf(x: Operand, /, out: None = None) -> Array:
     >>> bool(isneginf(math.inf))
     False
     """
-    refuse_out("isneginf", out)
-    return _is_signed_infinity(x, -math.inf, "isneginf")
+    refuse_out(out)
+    return _is_signed_infinity(x, -math.inf)
 
 
 @typed_as_predicate
@@ -220,7 +220,7 @@ def signbit(x: Operand, /) -> Array:
     >>> bool(signbit(-0.0))
     True
     """
-    a = as_operand(x, "signbit")
+    a = as_operand(x)
     if a.type.kind == "c":
         raise DTypeError(f"signbit: takes real numbers only, got {a.type!r}")
     return is_negative(a)
@@ -233,7 +233,7 @@ def isreal(x: Operand) -> Array:
     >>> bool(isreal(1 + 0j))
     True
     """
-    a = as_operand(x, "isreal")
+    a = as_operand(x)
     return arithmetic.imag(a) == 0 if a.type.kind == "c" else _broadcast_result(True, a)
 
 
@@ -272,7 +272,7 @@ def isscalar(element: object) -> bool:
     (True, False)
     """
     if hasattr(element, "__jax_array__") or hasattr(element, "__effx_array__"):
-        element = as_operand(cast("SupportsArray", element), "isscalar")
+        element = as_operand(cast("SupportsArray", element))
     if isinstance(element, np.ndarray | Array):
         return element.ndim == 0
     return isinstance(element, bool | int | float | complex | np.generic)
@@ -317,7 +317,7 @@ def array_equal(a1: Operand, a2: Operand, equal_nan: bool = False) -> Array:
     >>> bool(array_equal(np.ones(3), np.ones(4)))
     False
     """
-    x, y = promote_dtypes(*[as_operand_or_list(a, "array_equal") for a in (a1, a2)])
+    x, y = promote_dtypes(*[as_operand_or_list(a) for a in (a1, a2)])
     if x.type.shape != y.type.shape:
         return _broadcast_result(False, scalar(0, dtypes.int32))
     same = perform(arithmetic.EQ, (x, y))
@@ -331,7 +331,7 @@ def array_equiv(a1: Operand, a2: Operand) -> Array:
     True
     """
     try:
-        x, y = promote(*[as_operand_or_list(a, "array_equiv") for a in (a1, a2)])
+        x, y = promote(*[as_operand_or_list(a) for a in (a1, a2)])
     except ShapeError:
         return _broadcast_result(False, scalar(0, dtypes.int32))
     return reducing.all(perform(arithmetic.EQ, (x, y)))

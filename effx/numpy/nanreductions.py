@@ -23,9 +23,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _replace_nan(a: Operand, function_name: str, fill: Number) -> tuple[Array, Array | None]:
+def _replace_nan(a: Operand, fill: Number) -> tuple[Array, Array | None]:
     """Returns the array with NaN replaced, and where it was not NaN; None if the dtype has no NaN."""
-    x = as_operand(a, function_name)
+    x = as_operand(a)
     if x.type.kind not in "fc":
         return x, None
     missing = isnan(x)
@@ -47,8 +47,8 @@ def nansum(
     >>> float(nansum(np.array([1.0, math.nan])))
     1.0
     """
-    refuse_out("nansum", out)
-    return reducing.sum(_replace_nan(a, "nansum", 0)[0], axis, dtype, keepdims, initial, where)
+    refuse_out(out)
+    return reducing.sum(_replace_nan(a, 0)[0], axis, dtype, keepdims, initial, where)
 
 
 def nanprod(
@@ -66,20 +66,19 @@ def nanprod(
     >>> float(nanprod(np.array([2.0, math.nan])))
     2.0
     """
-    refuse_out("nanprod", out)
-    return reducing.prod(_replace_nan(a, "nanprod", 1)[0], axis, dtype, keepdims, initial, where)
+    refuse_out(out)
+    return reducing.prod(_replace_nan(a, 1)[0], axis, dtype, keepdims, initial, where)
 
 
 def _nan_extreme(
     a: Operand,
-    function_name: str,
     fill: float,
     axis: Axis,
     keepdims: bool,
     initial: Operand | None,
     where: Operand | None,
 ) -> Array:
-    x, present = _replace_nan(a, function_name, fill)
+    x, present = _replace_nan(a, fill)
     reduce = reducing.max if fill < 0 else reducing.min
     result = reduce(x, axis, keepdims, initial, where)
     if present is None:
@@ -107,8 +106,8 @@ def nanmax(
     >>> float(nanmax(np.array([1.0, math.nan])))
     1.0
     """
-    refuse_out("nanmax", out)
-    return _nan_extreme(a, "nanmax", -math.inf, axis, keepdims, initial, where)
+    refuse_out(out)
+    return _nan_extreme(a, -math.inf, axis, keepdims, initial, where)
 
 
 def nanmin(
@@ -125,14 +124,12 @@ def nanmin(
     >>> float(nanmin(np.array([1.0, math.nan])))
     1.0
     """
-    refuse_out("nanmin", out)
-    return _nan_extreme(a, "nanmin", math.inf, axis, keepdims, initial, where)
+    refuse_out(out)
+    return _nan_extreme(a, math.inf, axis, keepdims, initial, where)
 
 
-def _nan_arg_reduction(
-    a: Operand, function_name: str, fill: float, axis: int | None, keepdims: bool
-) -> Array:
-    x, present = _replace_nan(a, function_name, fill)
+def _nan_arg_reduction(a: Operand, fill: float, axis: int | None, keepdims: bool) -> Array:
+    x, present = _replace_nan(a, fill)
     pick = reducing.argmax if fill < 0 else reducing.argmin
     result = pick(x, axis, keepdims)
     if present is None:
@@ -147,8 +144,8 @@ def nanargmax(a: Operand, axis: int | None = None, out: None = None, keepdims: b
     >>> int(nanargmax(np.array([1.0, math.nan])))
     0
     """
-    refuse_out("nanargmax", out)
-    return _nan_arg_reduction(a, "nanargmax", -math.inf, axis, bool(keepdims))
+    refuse_out(out)
+    return _nan_arg_reduction(a, -math.inf, axis, bool(keepdims))
 
 
 def nanargmin(a: Operand, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
@@ -158,17 +155,15 @@ def nanargmin(a: Operand, axis: int | None = None, out: None = None, keepdims: b
     >>> int(nanargmin(np.array([math.nan, 1.0])))
     1
     """
-    refuse_out("nanargmin", out)
-    return _nan_arg_reduction(a, "nanargmin", math.inf, axis, bool(keepdims))
+    refuse_out(out)
+    return _nan_arg_reduction(a, math.inf, axis, bool(keepdims))
 
 
-def _count_present(a: Operand, function_name: str, where: Operand | None) -> tuple[Array, Array | None]:
-    x, present = _replace_nan(a, function_name, 0)
+def _count_present(a: Operand, where: Operand | None) -> tuple[Array, Array | None]:
+    x, present = _replace_nan(a, 0)
     if present is None:
-        return x, None if where is None else reducing.as_mask(function_name, where)
-    return x, present if where is None else present & reducing.as_mask(
-        function_name, where, present.type.ndim
-    )
+        return x, None if where is None else reducing.as_mask(where)
+    return x, present if where is None else present & reducing.as_mask(where, present.type.ndim)
 
 
 def nanmean(
@@ -185,8 +180,8 @@ def nanmean(
     >>> float(nanmean(np.array([1.0, 3.0, math.nan])))
     2.0
     """
-    refuse_out("nanmean", out)
-    x, present = _count_present(a, "nanmean", where)
+    refuse_out(out)
+    x, present = _count_present(a, where)
     return reducing.mean(x, axis, dtype, keepdims, present)
 
 
@@ -206,8 +201,8 @@ def nanvar(
     >>> float(nanvar(np.array([1.0, 3.0, math.nan])))
     1.0
     """
-    refuse_out("nanvar", out)
-    x, present = _count_present(a, "nanvar", where)
+    refuse_out(out)
+    x, present = _count_present(a, where)
     return reducing.var(x, axis, dtype, ddof, keepdims, where=present, around=mean)
 
 
@@ -227,8 +222,8 @@ def nanstd(
     >>> float(nanstd(np.array([1.0, 3.0, math.nan])))
     1.0
     """
-    refuse_out("nanstd", out)
-    x, present = _count_present(a, "nanstd", where)
+    refuse_out(out)
+    x, present = _count_present(a, where)
     return reducing.std(x, axis, dtype, ddof, keepdims, where=present, around=mean)
 
 
@@ -239,8 +234,8 @@ def nancumsum(a: Operand, axis: int | None = None, dtype: DTypeLike | None = Non
     >>> nancumsum(np.array([1.0, math.nan, 2.0])).tolist()
     [1.0, 1.0, 3.0]
     """
-    refuse_out("nancumsum", out)
-    return reducing.cumsum(_replace_nan(a, "nancumsum", 0)[0], axis, dtype)
+    refuse_out(out)
+    return reducing.cumsum(_replace_nan(a, 0)[0], axis, dtype)
 
 
 def nancumprod(
@@ -252,5 +247,5 @@ def nancumprod(
     >>> nancumprod(np.array([2.0, math.nan, 3.0])).tolist()
     [2.0, 2.0, 6.0]
     """
-    refuse_out("nancumprod", out)
-    return reducing.cumprod(_replace_nan(a, "nancumprod", 1)[0], axis, dtype)
+    refuse_out(out)
+    return reducing.cumprod(_replace_nan(a, 1)[0], axis, dtype)

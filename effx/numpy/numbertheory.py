@@ -10,7 +10,7 @@ from effx import dtypes, lax
 from effx.array import Array, arithmetic, reducing, shaping
 from effx.array.promotion import as_operand, broadcast_arrays, convert, promote_dtypes, to_host_array
 from effx.array.shaping import normalize_axis
-from effx.errors import DTypeError, OptionError
+from effx.errors import DTypeError, OptionError, name_user_call
 from effx.numpy.padding import pad
 
 if TYPE_CHECKING:
@@ -19,13 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["gcd", "lcm", "packbits", "unpackbits"]
 
 
-def _promote_integers(function_name: str, x1: Operand, x2: Operand) -> tuple[Array, Array]:
-    x, y = broadcast_arrays(
-        promote_dtypes(as_operand(x1, function_name), as_operand(x2, function_name)), False
-    )
+def _promote_integers(x1: Operand, x2: Operand) -> tuple[Array, Array]:
+    x, y = broadcast_arrays(promote_dtypes(as_operand(x1), as_operand(x2)), False)
     if x.type.kind not in "iu":
         raise DTypeError(
-            f"{function_name}: takes integers, got {as_operand(x1).type!r} and {as_operand(x2).type!r}"
+            f"{name_user_call()}: takes integers, got {as_operand(x1).type!r} and {as_operand(x2).type!r}"
         )
     return x, y
 
@@ -45,7 +43,7 @@ def gcd(x1: Operand, x2: Operand) -> Array:
     >>> gcd(np.array([12, 0]), 18).tolist()
     [6, 18]
     """
-    x, y = _promote_integers("gcd", x1, x2)
+    x, y = _promote_integers(x1, x2)
 
     def step(pair: tuple[Array, Array]) -> tuple[Array, Array]:
         a, b = pair
@@ -66,7 +64,7 @@ def lcm(x1: Operand, x2: Operand) -> Array:
     >>> lcm(np.array([4, 0]), 6).tolist()
     [12, 0]
     """
-    x, y = _promote_integers("lcm", x1, x2)
+    x, y = _promote_integers(x1, x2)
     if x.type.kind == "i":
         x, y = abs(x), abs(y)
     divisor = gcd(x, y)
@@ -74,10 +72,10 @@ def lcm(x1: Operand, x2: Operand) -> Array:
     return arithmetic.where(none, 0, lax.div(x, arithmetic.where(none, 1, divisor)) * y)
 
 
-def _bit_values(function_name: str, bitorder: str) -> Array:
+def _bit_values(bitorder: str) -> Array:
     """The values of the bits of a byte, in their order."""
     if bitorder not in ("big", "little"):
-        raise OptionError(f"{function_name}: bitorder must be 'big' or 'little', got {bitorder!r}")
+        raise OptionError(f"{name_user_call()}: bitorder must be 'big' or 'little', got {bitorder!r}")
     shifts = np.arange(8, dtype=np.uint8)
     return to_host_array(shifts[::-1].copy() if bitorder == "big" else shifts)
 
@@ -99,13 +97,13 @@ def packbits(a: Operand, axis: int | None = None, bitorder: str = "big") -> Arra
     >>> packbits(np.array([True, False, True])).tolist()
     [160]
     """
-    x = as_operand(a, "packbits")
+    x = as_operand(a)
     if x.type.kind not in "biu":
         raise DTypeError(f"packbits: takes booleans or integers, got {x.type!r}")
-    shifts = _bit_values("packbits", bitorder)
+    shifts = _bit_values(bitorder)
     if axis is None:
         x, axis = shaping.reshape(x, -1), 0
-    along = normalize_axis("packbits", axis, x.type.ndim, x.type)
+    along = normalize_axis(axis, x.type.ndim, x.type)
     x = shaping.moveaxis(x if x.type.kind == "b" else x != 0, along, -1)
     *sizes, n = x.type.shape
     x = pad(convert(x, dtypes.uint8), [(0, 0)] * len(sizes) + [(0, -n % 8)])
@@ -132,13 +130,13 @@ def unpackbits(a: Operand, axis: int | None = None, count: int | None = None, bi
     >>> unpackbits(np.array([160], np.uint8), count=3).tolist()
     [1, 0, 1]
     """
-    x = as_operand(a, "unpackbits")
+    x = as_operand(a)
     if x.type.dtype != dtypes.uint8:
         raise DTypeError(f"unpackbits: takes uint8, got {x.type!r}")
-    shifts = _bit_values("unpackbits", bitorder)
+    shifts = _bit_values(bitorder)
     if axis is None:
         x, axis = shaping.reshape(x, -1), 0
-    along = normalize_axis("unpackbits", axis, x.type.ndim, x.type)
+    along = normalize_axis(axis, x.type.ndim, x.type)
     x = shaping.moveaxis(x, along, -1)
     *sizes, n = x.type.shape
     bits = shaping.reshape((shaping.expand_dims(x, -1) >> shifts) & 1, (*sizes, n * 8))

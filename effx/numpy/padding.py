@@ -44,11 +44,11 @@ _STATISTICS: dict[str, Callable[..., Array]] = {
 }
 
 
-def _check_widths(function_name: str, pad_width: Any, ndim: int) -> list[tuple[int, int]]:
+def _check_widths(pad_width: Any, ndim: int, name: str) -> list[tuple[int, int]]:
     if isinstance(pad_width, dict):
         result = [(0, 0)] * ndim
         for axis, width in pad_width.items():
-            result[normalize_axis("pad", axis, ndim)] = _check_widths(function_name, width, 1)[0]
+            result[normalize_axis(axis, ndim)] = _check_widths(width, 1, name)[0]
         return result
     width_data = pad_width.host("pad(pad_width=x)") if isinstance(pad_width, Array) else pad_width
     try:
@@ -57,7 +57,7 @@ def _check_widths(function_name: str, pad_width: Any, ndim: int) -> list[tuple[i
         widths = np.empty(0)
     if widths.shape != (ndim, 2) or widths.dtype.kind not in "iu":
         raise ShapeError(
-            f"pad: {function_name} must be an int, a pair, or a pair for each of the {ndim} axes, got {pad_width!r}"
+            f"pad: {name} must be an int, a pair, or a pair for each of the {ndim} axes, got {pad_width!r}"
         )
     if (widths < 0).any():
         raise ShapeError(f"pad: widths must not be negative, got {pad_width!r}")
@@ -85,22 +85,22 @@ def pad(array: Operand, pad_width: Any, mode: str | Callable[..., Any] = "consta
     >>> pad(np.arange(3), 1).tolist(), pad(np.arange(3), (0, 2), mode="reflect").tolist()
     ([0, 0, 1, 2, 0], [0, 1, 2, 1, 0])
     """
-    a = returnable_operand(array, "pad")
+    a = returnable_operand(array)
     if callable(mode):
-        return _pad_by_function(a, _check_widths("pad_width", pad_width, a.type.ndim), mode, options)
+        return _pad_by_function(a, _check_widths(pad_width, a.type.ndim, "pad_width"), mode, options)
     if mode not in _OPTIONS:
         raise ShapeError(f"pad: mode must be one of {', '.join(_OPTIONS)} or a function, got {mode!r}")
     unknown = sorted(set(options) - set(_OPTIONS[mode]))
     if unknown:
         raise ShapeError(f"pad: mode {mode!r} does not take {', '.join(unknown)}")
-    widths = _check_widths("pad_width", pad_width, a.type.ndim)
+    widths = _check_widths(pad_width, a.type.ndim, "pad_width")
     if mode in ("constant", "empty"):
         return _pad_constant(a, widths, options.get("constant_values", 0))
     odd = options.get("reflect_type", "even")
     if odd not in ("even", "odd"):
         raise ShapeError(f"pad: reflect_type must be 'even' or 'odd', got {odd!r}")
     lengths = options.get("stat_length")
-    parts = None if lengths is None else _check_widths("stat_length", lengths, a.type.ndim)
+    parts = None if lengths is None else _check_widths(lengths, a.type.ndim, "stat_length")
     ends = _side_values(options.get("end_values", 0), a.type.ndim)
     for axis, width in enumerate(widths):
         n = a.type.shape[axis]
@@ -152,7 +152,7 @@ def _side_values(values: Any, ndim: int) -> Callable[[int, int], Any]:
     if _is_scalar(values):
         return lambda axis, side: values
     values_by_side = broadcast_to(
-        returnable_operand(values if isinstance(values, Array) else np.asarray(values), "pad"), (ndim, 2)
+        returnable_operand(values if isinstance(values, Array) else np.asarray(values)), (ndim, 2)
     )
     return lambda axis, side: values_by_side[axis, side]
 
@@ -244,5 +244,5 @@ def _pad_constant(a: Array, widths: list[tuple[int, int]], values: Any) -> Array
 def _pad_value(value: Any, a: Array) -> Array:
     if type(value) in (int, float, bool):
         value = int(value) if dtypes.is_integer(a.type.dtype) else value
-    fill_value = returnable_operand(value, "pad")
+    fill_value = returnable_operand(value)
     return convert(fill_value, a.type.dtype, a.type.weak)

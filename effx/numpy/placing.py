@@ -20,7 +20,14 @@ from effx.array.promotion import (
 )
 from effx.array.reducing import refuse_out
 from effx.array.shaping import normalize_axes, normalize_axis
-from effx.errors import ConcretizationError, DTypeError, IndexingError, OptionError, ShapeError
+from effx.errors import (
+    ConcretizationError,
+    DTypeError,
+    IndexingError,
+    OptionError,
+    ShapeError,
+    name_user_call,
+)
 from effx.numpy.creation import asarray, returnable_operand
 from effx.numpy.joining import concatenate
 from effx.numpy.known import bound_indices, known_data
@@ -32,10 +39,10 @@ if TYPE_CHECKING:
 __all__ = ["block", "choose", "fill_diagonal", "insert", "place", "put", "put_along_axis", "trim_zeros"]
 
 
-def _refuse_in_place(function_name: str, inplace: bool) -> None:
+def _refuse_in_place(inplace: bool) -> None:
     if inplace:
         raise TypeError(
-            f"{function_name}: arrays are immutable; pass inplace=False and use the array that is returned"
+            f"{name_user_call()}: arrays are immutable; pass inplace=False and use the array that is returned"
         )
 
 
@@ -55,8 +62,8 @@ def fill_diagonal(a: Operand, val: Operand, wrap: bool = False, *, inplace: bool
     >>> fill_diagonal(np.zeros((2, 2)), 1, inplace=False).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    _refuse_in_place("fill_diagonal", inplace)
-    x, values = returnable_operand(a, "fill_diagonal"), as_operand(val, "fill_diagonal")
+    _refuse_in_place(inplace)
+    x, values = returnable_operand(a), as_operand(val)
     t = x.type
     if t.ndim < 2 or (t.ndim > 2 and len(set(t.shape)) != 1):
         raise ShapeError(f"fill_diagonal: takes a matrix, or axes of one size, got {t!r}")
@@ -89,10 +96,10 @@ def put(a: Operand, ind: Operand, v: Operand, mode: str | None = None, *, inplac
     >>> put(np.zeros(3), np.array([0, 2]), np.array([1.0, 2.0]), inplace=False).tolist()
     [1.0, 0.0, 2.0]
     """
-    _refuse_in_place("put", inplace)
-    x = returnable_operand(a, "put")
-    indices = shaping.reshape(as_operand(ind, "put"), -1)
-    values = shaping.reshape(as_operand(v, "put"), -1)
+    _refuse_in_place(inplace)
+    x = returnable_operand(a)
+    indices = shaping.reshape(as_operand(ind), -1)
+    values = shaping.reshape(as_operand(v), -1)
     n, count = x.type.size, indices.type.size
     if mode not in (None, "clip", "wrap", "drop"):
         raise OptionError(f"put: mode must be 'clip', 'wrap' or 'drop', got {mode!r}")
@@ -132,8 +139,8 @@ def put_along_axis(
     >>> put_along_axis(np.zeros((2, 2)), np.array([[1], [0]]), 5.0, 1, inplace=False).tolist()
     [[0.0, 5.0], [5.0, 0.0]]
     """
-    _refuse_in_place("put_along_axis", inplace)
-    x, at = returnable_operand(arr, "put_along_axis"), as_operand(indices, "put_along_axis")
+    _refuse_in_place(inplace)
+    x, at = returnable_operand(arr), as_operand(indices)
     if axis is None:
         if at.type.ndim != 1:
             raise ShapeError(f"put_along_axis: without an axis, indices must be a vector, got {at.type!r}")
@@ -141,12 +148,12 @@ def put_along_axis(
         return shaping.reshape(flat, x.type.shape)
     if at.type.ndim != x.type.ndim:
         raise ShapeError(f"put_along_axis: indices {at.type!r} must have as many axes as {x.type!r}")
-    along = normalize_axis("put_along_axis", axis, x.type.ndim, x.type)
+    along = normalize_axis(axis, x.type.ndim, x.type)
     sizes = [n if i != along else 1 for i, n in enumerate(x.type.shape)]
     shape = tuple([m if n == 1 else n for n, m in zip(sizes, at.type.shape, strict=True)])
     at = broadcast_to(at, shape)
     index = [at if i == along else iota_along_axis(shape, i) for i in range(x.type.ndim)]
-    return x.at[tuple(index)].set(as_operand(values, "put_along_axis"), mode=mode)
+    return x.at[tuple(index)].set(as_operand(values), mode=mode)
 
 
 def place(arr: Operand, mask: Operand, vals: Operand, *, inplace: bool = True) -> Array:
@@ -165,8 +172,8 @@ def place(arr: Operand, mask: Operand, vals: Operand, *, inplace: bool = True) -
     >>> place(np.zeros(3), np.array([True, False, True]), np.array([1.0, 2.0]), inplace=False).tolist()
     [1.0, 0.0, 2.0]
     """
-    _refuse_in_place("place", inplace)
-    x, where, values = returnable_operand(arr, "place"), as_operand(mask, "place"), as_operand(vals, "place")
+    _refuse_in_place(inplace)
+    x, where, values = returnable_operand(arr), as_operand(mask), as_operand(vals)
     if where.type.size != x.type.size:
         raise ShapeError(f"place: a mask {where.type!r} does not fit {x.type!r}")
     if 0 in x.type.shape:
@@ -197,14 +204,14 @@ def insert(
     >>> insert(np.arange(3), 1, 9).tolist()
     [0, 9, 1, 2]
     """
-    x, new = returnable_operand(arr, "insert"), returnable_operand(values, "insert")
+    x, new = returnable_operand(arr), returnable_operand(values)
     if axis is None:
         x, axis = shaping.reshape(x, -1), 0
-    along = normalize_axis("insert", axis, x.type.ndim, x.type)
+    along = normalize_axis(axis, x.type.ndim, x.type)
     n = x.type.shape[along]
     if isinstance(obj, slice):
         obj = np.arange(*obj.indices(n))
-    at = returnable_operand(asarray(obj), "insert")
+    at = returnable_operand(asarray(obj))
     if at.type.ndim > 1 or (at.type.kind not in "iu" and at.type.size):
         raise IndexingError(f"insert: indices must be an int or a vector of integers, got {at.type!r}")
     try:
@@ -242,16 +249,16 @@ def choose(a: Operand, choices: Array | Sequence[Operand], out: None = None, mod
     >>> choose(np.array([1, 0]), [np.array([1, 2]), np.array([3, 4])]).tolist()
     [3, 2]
     """
-    refuse_out("choose", out)
-    at = as_operand(a, "choose")
+    refuse_out(out)
+    at = as_operand(a)
     if at.type.kind not in "iu":
         raise DTypeError(f"choose: indices must be integers, got {at.type!r}")
-    parts = [as_operand(c, "choose") for c in choices]
+    parts = [as_operand(c) for c in choices]
     if not parts:
         raise ShapeError("choose: there is nothing to choose from")
     if mode not in ("raise", "clip", "wrap"):
         raise OptionError(f"choose: mode must be 'raise', 'clip' or 'wrap', got {mode!r}")
-    at = bound_indices("choose", at, len(parts), mode, "choice array", f"outside the {len(parts)} choices")
+    at = bound_indices(at, len(parts), mode, "choice array", f"outside the {len(parts)} choices")
     at, *parts = broadcast_arrays([at, *promote_dtypes(*parts)], False, checks_ranks=False)
     return indexing.take_along_axis(shaping.stack(parts, 0), shaping.expand_dims(at, 0), 0, "clip")[0]
 
@@ -271,16 +278,16 @@ def trim_zeros(filt: Operand, trim: str = "fb", axis: int | Sequence[int] | None
     >>> trim_zeros(np.array([0, 0, 1, 0, 2, 0])).tolist()
     [1, 0, 2]
     """
-    x = returnable_operand(filt, "trim_zeros")
+    x = returnable_operand(filt)
     where = str(trim).lower()
     if where not in ("f", "b", "fb", "bf"):
         raise OptionError(f"trim_zeros: trim must be 'f', 'b' or 'fb', got {trim!r}")
     if not x.type.ndim:
         return x
-    data = known_data("trim_zeros", x, "how many zeros the abstract {} has is not known while it is traced")
+    data = known_data(x, "how many zeros the abstract {} has is not known while it is traced")
     nonzero_indices: tuple[np.ndarray[Any, Any], ...] = np.nonzero(data)
     index = [slice(None)] * x.type.ndim
-    for i in normalize_axes("trim_zeros", axis, x.type):
+    for i in normalize_axes(axis, x.type):
         low, high = (
             (int(np.min(nonzero_indices[i])), int(np.max(nonzero_indices[i])) + 1)
             if nonzero_indices[i].size
@@ -317,9 +324,7 @@ def block(arrays: Any) -> Array:
 
     def leaves(x: Any) -> list[Array]:
         return (
-            [leaf for part in x for leaf in leaves(part)]
-            if isinstance(x, list)
-            else [returnable_operand(x, "block")]
+            [leaf for part in x for leaf in leaves(part)] if isinstance(x, list) else [returnable_operand(x)]
         )
 
     ndim = max([levels, *[x.type.ndim for x in leaves(arrays)]])
@@ -327,7 +332,7 @@ def block(arrays: Any) -> Array:
     def joined(x: Any, level: int) -> Array:
         if isinstance(x, list):
             return concatenate([joined(part, level - 1) for part in x], ndim - level)
-        leaf = returnable_operand(x, "block")
+        leaf = returnable_operand(x)
         return shaping.reshape(leaf, (1,) * (ndim - leaf.type.ndim) + leaf.type.shape)
 
     return joined(arrays, levels)

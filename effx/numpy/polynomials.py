@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from effx import dtypes, lax
 from effx.array import Array, arithmetic, shaping
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, promote_dtypes
-from effx.errors import ShapeError
+from effx.errors import ShapeError, name_user_call
 from effx.lax.operands import check_int
 from effx.numpy.creation import make_filled
 from effx.numpy.filtering import convolve
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 __all__ = ["polyadd", "polyder", "polydiv", "polyint", "polymul", "polysub", "polyval"]
 
 
-def check_coefficients(function_name: str, p: Operand) -> Array:
+def check_coefficients(p: Operand) -> Array:
     """Returns the vector of coefficients."""
-    x = as_operand(p, function_name)
+    x = as_operand(p)
     if x.type.ndim > 1:
-        raise ShapeError(f"{function_name}: coefficients must be a vector, got {x.type!r}")
+        raise ShapeError(f"{name_user_call()}: coefficients must be a vector, got {x.type!r}")
     return shaping.reshape(x, -1)
 
 
-def _align_coefficients(function_name: str, a1: Operand, a2: Operand) -> tuple[Array, Array]:
+def _align_coefficients(a1: Operand, a2: Operand) -> tuple[Array, Array]:
     """Both with as many coefficients, of one dtype."""
-    x, y = promote_dtypes(check_coefficients(function_name, a1), check_coefficients(function_name, a2))
+    x, y = promote_dtypes(check_coefficients(a1), check_coefficients(a2))
     n, m = x.type.size, y.type.size
     return pad(x, (max(m - n, 0), 0)), pad(y, (max(n - m, 0), 0))
 
 
-def strip_leading_zeros(function_name: str, p: Array, tolerance: float = 0.0) -> Array:
+def strip_leading_zeros(p: Array, tolerance: float = 0.0) -> Array:
     """Returns concrete coefficients from the first on that is not 0."""
     unknown = "how many leading zeros the abstract {} has is not known while it is traced"
-    data = known_data(function_name, p, unknown)
+    data = known_data(p, unknown)
     nonzero_indices = (abs(data) > tolerance).nonzero()[0]
     return p[int(nonzero_indices[0]) if nonzero_indices.size else data.size :]
 
@@ -60,7 +60,7 @@ def polyadd(a1: Operand, a2: Operand) -> Array:
     >>> polyadd(np.array([1, 2]), np.array([3, 0, 1])).tolist()
     [3, 1, 3]
     """
-    x, y = _align_coefficients("polyadd", a1, a2)
+    x, y = _align_coefficients(a1, a2)
     return x + y
 
 
@@ -71,7 +71,7 @@ def polysub(a1: Operand, a2: Operand) -> Array:
     >>> polysub(np.array([1, 2]), np.array([3, 0, 1])).tolist()
     [-3, 1, 1]
     """
-    x, y = _align_coefficients("polysub", a1, a2)
+    x, y = _align_coefficients(a1, a2)
     return x - y
 
 
@@ -93,9 +93,9 @@ def polymul(a1: Operand, a2: Operand, *, trim_leading_zeros: bool = False) -> Ar
     >>> polymul(np.array([1, 2]), np.array([1, -2])).tolist()
     [1.0, 0.0, -4.0]
     """
-    x, y = promote_dtypes(check_coefficients("polymul", a1), check_coefficients("polymul", a2))
+    x, y = promote_dtypes(check_coefficients(a1), check_coefficients(a2))
     if trim_leading_zeros:
-        x, y = strip_leading_zeros("polymul", x), strip_leading_zeros("polymul", y)
+        x, y = strip_leading_zeros(x), strip_leading_zeros(y)
     one = make_filled((1,), 0, x.type.dtype)
     x, y = [p if 0 not in p.type.shape else one for p in (x, y)]
     return convolve(x, y)
@@ -121,7 +121,7 @@ def polydiv(u: Operand, v: Operand, *, trim_leading_zeros: bool = False) -> tupl
     >>> [x.tolist() for x in polydiv(np.array([1.0, 5.0, 6.0]), np.array([1.0, 2.0]))]
     [[1.0, 3.0], [0.0, 0.0, 0.0]]
     """
-    x, y = promote_dtypes(check_coefficients("polydiv", u), check_coefficients("polydiv", v))
+    x, y = promote_dtypes(check_coefficients(u), check_coefficients(v))
     x, y = arithmetic.to_inexact(x), arithmetic.to_inexact(y)
     n, m = x.type.size, y.type.size
     if not m:
@@ -132,7 +132,7 @@ def polydiv(u: Operand, v: Operand, *, trim_leading_zeros: bool = False) -> tupl
         quotient.append(factor)
         x = x.at[k : k + m].add(-factor * y)
     if trim_leading_zeros:
-        x = strip_leading_zeros("polydiv", x, float(dtypes.finfo(x.type.dtype).eps) ** 0.5)
+        x = strip_leading_zeros(x, float(dtypes.finfo(x.type.dtype).eps) ** 0.5)
     return (shaping.stack(quotient, 0) if quotient else make_filled((1,), 0, x.type.dtype)), x
 
 
@@ -153,8 +153,8 @@ def polyder(p: Operand, m: int = 1) -> Array:
     >>> polyder(np.array([1, 3, 2])).tolist()
     [2.0, 3.0]
     """
-    order = check_order("polyder", "m", m)
-    x = arithmetic.to_inexact(check_coefficients("polyder", p))
+    order = check_order("m", m)
+    x = arithmetic.to_inexact(check_coefficients(p))
     for _ in range(order):
         x = _differentiate_coefficients(x)
     return x
@@ -178,9 +178,9 @@ def polyint(p: Operand, m: int = 1, k: Operand | None = None) -> Array:
     >>> polyint(np.array([2.0, 3.0])).tolist()
     [1.0, 3.0, 0.0]
     """
-    order = check_order("polyint", "m", m)
-    constants = as_operand(0 if k is None else k, "polyint")
-    x, constants = promote_dtypes(check_coefficients("polyint", p), constants)
+    order = check_order("m", m)
+    constants = as_operand(0 if k is None else k)
+    x, constants = promote_dtypes(check_coefficients(p), constants)
     x = arithmetic.to_inexact(x)
     if constants.type.size not in (1, order) or constants.type.ndim > 1:
         raise ShapeError(f"polyint: k must have 1 or {order} elements, got {constants.type!r}")
@@ -192,11 +192,11 @@ def polyint(p: Operand, m: int = 1, k: Operand | None = None) -> Array:
     return x
 
 
-def check_order(function_name: str, name: str, m: int) -> int:
+def check_order(name: str, m: int) -> int:
     """Returns an order or a degree, which must not be negative."""
-    order = check_int(function_name, name, m)
+    order = check_int(name, m)
     if order < 0:
-        raise ShapeError(f"{function_name}: the order {name} must not be negative, got {order}")
+        raise ShapeError(f"{name_user_call()}: the order {name} must not be negative, got {order}")
     return order
 
 
@@ -215,7 +215,7 @@ def polyval(p: Operand, x: Operand, *, unroll: int | None = None) -> Array:
     >>> polyval(np.array([1.0, 0.0, 2.0]), np.array([0.0, 3.0])).tolist()
     [2.0, 11.0]
     """
-    coefficients, points = promote_dtypes(as_operand(p, "polyval"), as_operand(x, "polyval"))
+    coefficients, points = promote_dtypes(as_operand(p), as_operand(x))
     if not coefficients.type.ndim:
         raise ShapeError(f"polyval: coefficients must have an axis, got {coefficients.type!r}")
     return _evaluate_polynomial(16 if unroll is None else unroll, coefficients, points)

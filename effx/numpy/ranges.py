@@ -16,7 +16,7 @@ from effx.array import Array, arithmetic, shaping, triangles
 from effx.array.promotion import as_operand, broadcast_to, convert, size_scalar
 from effx.dtypes import DTypeLike
 from effx.effects import perform
-from effx.errors import BackendError, ConcretizationError, DTypeError, OptionError, ShapeError
+from effx.errors import BackendError, ConcretizationError, DTypeError, OptionError, ShapeError, name_user_call
 from effx.ir.ops import elementwise
 from effx.ir.ops.shape import Iota
 from effx.ir.sizes.dimensions import is_size, is_symbolic
@@ -46,20 +46,20 @@ def _are_exact(low: float, high: float, by: float, dtype: dtypes.DType) -> bool:
     return all([float(x).is_integer() for x in (low, high, by)])
 
 
-def _concrete_number(function_name: str, name: str, x: Any) -> Any:
+def _concrete_number(name: str, x: Any) -> Any:
     """Returns a concrete number for an argument that determines a shape."""
     if isinstance(x, int | float) or is_symbolic(x):
         return x
     try:
-        value = as_operand(x, function_name).host(f"{function_name}({name}=x)")
+        value = as_operand(x).host(f"{name_user_call()}({name}=x)")
     except ConcretizationError as error:
         raise ConcretizationError(
-            f"{function_name}: {name} decides the result's shape and must be known; got the abstract {x.type!r}; "
+            f"{name_user_call()}: {name} decides the result's shape and must be known; got the abstract {x.type!r}; "
             f"mark it static, or scale and shift an arange of fixed length"
         ) from error
     if value.ndim:
         raise ShapeError(
-            f"{function_name}: {name} must be a number, got an array of shape {list(value.shape)}"
+            f"{name_user_call()}: {name} must be a number, got an array of shape {list(value.shape)}"
         )
     return value.item()
 
@@ -101,16 +101,16 @@ def arange(
     kinds = [0 if is_symbolic(x) else x for x in bounds]
     result_dtype = dtypes.canonicalize_requested(dtype) if dtype is not None else dtypes.result_type(*kinds)
     first, last = (0, start) if stop is None else (start, stop)
-    low, high = _concrete_number("arange", "start", first), _concrete_number("arange", "stop", last)
-    by = 1 if step is None else _concrete_number("arange", "step", step)
+    low, high = _concrete_number("start", first), _concrete_number("stop", last)
+    by = 1 if step is None else _concrete_number("step", step)
     if by == 0:
         raise ShapeError("arange: step must not be 0")
     if any([is_symbolic(n) for n in (low, high, by)]):
         return to_device(_symbolic_range(low, high, by, result_dtype), device)
     integers = type(low) is int and type(high) is int and type(by) is int and dtypes.is_integer(result_dtype)
     if integers and range(low, high, by):
-        check_fits("arange", low, result_dtype)
-        check_fits("arange", range(low, high, by)[-1], result_dtype)
+        check_fits(low, result_dtype)
+        check_fits(range(low, high, by)[-1], result_dtype)
     if is_recorded() and (integers or _are_exact(low, high, by, result_dtype)):
         # An iota, so that a program does not store the numbers.
         count = max(math.ceil((high - low) / by), 0) if not integers else len(range(low, high, by))
@@ -178,7 +178,7 @@ def linspace(
     >>> linspace(0, 1, 5).tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    count = check_int("linspace", "num", num)
+    count = check_int("num", num)
     if count < 0:
         raise ShapeError(f"linspace: num must not be negative, got {count}")
     result_dtype = (
@@ -258,7 +258,7 @@ def logspace(
         else dtypes.canonicalize_requested(dtype)
     )
     exponents = linspace(start, stop, num, endpoint, dtype=arithmetic.inexact_dtype(result_dtype), axis=axis)
-    return convert(arithmetic.power(as_operand(base, "logspace"), exponents), result_dtype)
+    return convert(arithmetic.power(as_operand(base), exponents), result_dtype)
 
 
 def geomspace(
@@ -280,7 +280,7 @@ def geomspace(
         else dtypes.canonicalize_requested(dtype)
     )
     if type(start) in (int, float) and type(stop) in (int, float) and axis == 0:
-        data = np.geomspace(start, stop, check_int("geomspace", "num", num), endpoint)  # type: ignore[arg-type]  # numbers, by their types
+        data = np.geomspace(start, stop, check_int("num", num), endpoint)  # type: ignore[arg-type]  # numbers, by their types
         return make_constant(data.astype(result_dtype), result_dtype, is_computed=True)
     a, b = arithmetic.promote_inexact(start, stop)
     a, b = convert(a, a.type.dtype), convert(b, b.type.dtype)
@@ -305,7 +305,7 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: b
     >>> indices((2, 2)).tolist()
     [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
     """
-    shape = shaping.to_shape("indices", dimensions)
+    shape = shaping.to_shape(dimensions)
     result_dtype = dtypes.canonicalize_requested(int if dtype is None else dtype)
     if sparse:
         return tuple([
@@ -333,7 +333,7 @@ def meshgrid(
     """
     if indexing not in ("xy", "ij"):
         raise ShapeError(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
-    vectors = [as_operand(x, "meshgrid") for x in xi]
+    vectors = [as_operand(x) for x in xi]
     for v in vectors:
         if v.type.ndim > 1:
             raise ShapeError(f"meshgrid: takes vectors, got {v.type!r}")
@@ -359,7 +359,7 @@ def eye(
     >>> eye(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    return to_device(_banded_matrix("eye", N, M, k, dtype, np.eye, "EQ"), device)
+    return to_device(_banded_matrix(N, M, k, dtype, np.eye, "EQ"), device)
 
 
 def identity(n: int, dtype: DTypeLike | None = None) -> Array:
@@ -377,11 +377,10 @@ def tri(N: int, M: int | None = None, k: Operand = 0, dtype: DTypeLike | None = 
     >>> tri(2).tolist()
     [[1.0, 0.0], [1.0, 1.0]]
     """
-    return _banded_matrix("tri", N, M, k, dtype, np.tri, "GE")
+    return _banded_matrix(N, M, k, dtype, np.tri, "GE")
 
 
 def _banded_matrix(
-    function_name: str,
     n: int,
     m: int | None,
     k: Operand,
@@ -389,16 +388,16 @@ def _banded_matrix(
     make: Callable[..., Any],
     test: str,
 ) -> Array:
-    rows = check_int(function_name, "N", n)
-    columns = rows if m is None else check_int(function_name, "M", m)
-    offset = k if isinstance(k, Array) and k.frame is not None else check_int(function_name, "k", k)
+    rows = check_int("N", n)
+    columns = rows if m is None else check_int("M", m)
+    offset = k if isinstance(k, Array) and k.frame is not None else check_int("k", k)
     if rows < 0 or columns < 0:
-        raise ShapeError(f"{function_name}: sizes must not be negative, got {rows} and {columns}")
+        raise ShapeError(f"{name_user_call()}: sizes must not be negative, got {rows} and {columns}")
     result_dtype = dtypes.canonicalize_requested(float if dtype is None else dtype)
     if isinstance(offset, Array):
         if offset.type.kind not in "iu" or offset.type.shape:
             raise DTypeError(
-                f"{function_name}: k must be an int or an integer array of rank 0, got {offset.type!r}"
+                f"{name_user_call()}: k must be an int or an integer array of rank 0, got {offset.type!r}"
             )
         return convert(triangles.band_mask((rows, columns), offset, test), result_dtype)
     if is_recorded() or rows * columns > 65536:
@@ -406,11 +405,11 @@ def _banded_matrix(
     return make_constant(make(rows, columns, offset).astype(result_dtype), result_dtype, is_computed=True)
 
 
-def _triangle_indices(function_name: str, m: Operand, k: int, below: bool) -> Array:
-    a = as_operand(m, function_name)
+def _triangle_indices(m: Operand, k: int, below: bool) -> Array:
+    a = as_operand(m)
     if a.type.ndim < 2:
-        raise ShapeError(f"{function_name}: needs at least two axes, got {a.type!r}")
-    offset = check_int(function_name, "k", k)
+        raise ShapeError(f"{name_user_call()}: needs at least two axes, got {a.type!r}")
+    offset = check_int("k", k)
     return triangles.tril(a, offset) if below else triangles.triu(a, offset)
 
 
@@ -420,7 +419,7 @@ def tril(m: Operand, k: int = 0) -> Array:
     >>> tril(np.ones((2, 2))).tolist()
     [[1.0, 0.0], [1.0, 1.0]]
     """
-    return _triangle_indices("tril", m, k, True)
+    return _triangle_indices(m, k, True)
 
 
 def triu(m: Operand, k: int = 0) -> Array:
@@ -429,7 +428,7 @@ def triu(m: Operand, k: int = 0) -> Array:
     >>> triu(np.ones((2, 2))).tolist()
     [[1.0, 1.0], [0.0, 1.0]]
     """
-    return _triangle_indices("triu", m, k, False)
+    return _triangle_indices(m, k, False)
 
 
 def _index_pair(data: tuple[Any, ...]) -> tuple[Array, Array]:
@@ -462,8 +461,8 @@ def tril_indices_from(arr: Operand, k: int = 0) -> tuple[Array, Array]:
     >>> len(tril_indices_from(np.ones((3, 3)))[0])
     6
     """
-    n, m = _check_matrix_shape("tril_indices_from", arr)
-    return tril_indices(n, check_int("tril_indices_from", "k", k), m)
+    n, m = _check_matrix_shape(arr)
+    return tril_indices(n, check_int("k", k), m)
 
 
 def triu_indices_from(arr: Operand, k: int = 0) -> tuple[Array, Array]:
@@ -472,14 +471,14 @@ def triu_indices_from(arr: Operand, k: int = 0) -> tuple[Array, Array]:
     >>> len(triu_indices_from(np.ones((3, 3)))[0])
     6
     """
-    n, m = _check_matrix_shape("triu_indices_from", arr)
-    return triu_indices(n, check_int("triu_indices_from", "k", k), m)
+    n, m = _check_matrix_shape(arr)
+    return triu_indices(n, check_int("k", k), m)
 
 
-def _check_matrix_shape(function_name: str, x: Operand) -> tuple[int, int]:
-    t = as_operand(x, function_name).type
+def _check_matrix_shape(x: Operand) -> tuple[int, int]:
+    t = as_operand(x).type
     if t.ndim != 2:
-        raise ShapeError(f"{function_name}: takes a matrix, got {t!r}")
+        raise ShapeError(f"{name_user_call()}: takes a matrix, got {t!r}")
     return t.shape[0], t.shape[1]
 
 
@@ -489,7 +488,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     >>> [i.tolist() for i in diag_indices(2)]
     [[0, 1], [0, 1]]
     """
-    size, count = check_count("diag_indices", "n", n), check_count("diag_indices", "ndim", ndim)
+    size, count = check_count("n", n), check_count("ndim", ndim)
     return (arange(size),) * count
 
 
@@ -504,10 +503,10 @@ def vander(x: Operand, N: int | None = None, increasing: bool = False) -> Array:
     >>> vander(np.array([1, 2]), 3).tolist()
     [[1, 1, 1], [4, 2, 1]]
     """
-    a = as_operand(x, "vander")
+    a = as_operand(x)
     if a.type.ndim != 1:
         raise ShapeError(f"vander: takes a vector, got {a.type!r}")
-    count = a.type.size if N is None else check_count("vander", "N", N)
+    count = a.type.size if N is None else check_count("N", N)
     powers = range(count) if increasing else range(count - 1, -1, -1)
     ones = broadcast_to(scalar(1, a.type.dtype), a.type.shape)
     columns = [ones if p == 0 else arithmetic.integer_power(a, p) for p in powers]
@@ -522,6 +521,6 @@ def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: DTypeLike =
     >>> fromfunction(lambda i, j: i + j, (2, 2), dtype=int).tolist()
     [[0, 1], [1, 2]]
     """
-    sizes = shaping.to_shape("fromfunction", shape)
+    sizes = shaping.to_shape(shape)
     result_dtype = dtypes.canonicalize_requested(dtype)
     return function(*[Iota(array_type(result_dtype, sizes), i)() for i in range(len(sizes))], **kwargs)

@@ -16,7 +16,7 @@ from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtyp
 from effx.array.reducing import refuse_out
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DTypeLike
-from effx.errors import ShapeError
+from effx.errors import ShapeError, name_user_call
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.values.overloads import with_overloads_of
 from effx.ir.values.parameters import DT, Dims, F
@@ -82,8 +82,8 @@ def sum(
     >>> sum(np.ones((2, 3)), axis=0).tolist()
     [2.0, 2.0, 2.0]
     """
-    refuse_out("sum", out)
-    x = as_operand(a, "sum")
+    refuse_out(out)
+    x = as_operand(a)
     return reducing.sum(x, axis, _method_dtype(x, dtype, promote_integers), keepdims, initial, where)
 
 
@@ -103,8 +103,8 @@ def prod(
     >>> int(prod(np.array([2, 3])))
     6
     """
-    refuse_out("prod", out)
-    x = as_operand(a, "prod")
+    refuse_out(out)
+    x = as_operand(a)
     return reducing.prod(x, axis, _method_dtype(x, dtype, promote_integers), keepdims, initial, where)
 
 
@@ -146,8 +146,8 @@ def max(
     >>> int(max(np.array([2, 3])))
     3
     """
-    refuse_out("max", out)
-    return reducing.max(as_operand(a, "max"), axis, keepdims, initial, where)
+    refuse_out(out)
+    return reducing.max(as_operand(a), axis, keepdims, initial, where)
 
 
 @with_overloads_of(max)
@@ -167,8 +167,8 @@ def min(
     >>> int(min(np.array([2, 3])))
     2
     """
-    refuse_out("min", out)
-    return reducing.min(as_operand(a, "min"), axis, keepdims, initial, where)
+    refuse_out(out)
+    return reducing.min(as_operand(a), axis, keepdims, initial, where)
 
 
 amax, amin = max, min
@@ -195,8 +195,8 @@ def minmax(
     >>> [int(x) for x in minmax(np.array([2, 7, 3]))]
     [2, 7]
     """
-    refuse_out("minmax", out)
-    x = as_operand(a, "minmax")
+    refuse_out(out)
+    x = as_operand(a)
     low, high = initial if isinstance(initial, tuple) else (initial, initial)
     return reducing.min(x, axis, keepdims, low, where), reducing.max(x, axis, keepdims, high, where)
 
@@ -207,8 +207,8 @@ def ptp(a: Operand, axis: Axis = None, out: None = None, keepdims: bool = False)
     >>> int(ptp(np.array([2, 7])))
     5
     """
-    refuse_out("ptp", out)
-    x = as_operand(a, "ptp")
+    refuse_out(out)
+    x = as_operand(a)
     return reducing.max(x, axis, keepdims) - reducing.min(x, axis, keepdims)
 
 
@@ -246,8 +246,8 @@ def mean(
     >>> float(mean(np.array([1, 2])))
     1.5
     """
-    refuse_out("mean", out)
-    return reducing.mean(as_operand(a, "mean"), axis, dtype, keepdims, where)
+    refuse_out(out)
+    return reducing.mean(as_operand(a), axis, dtype, keepdims, where)
 
 
 def var(
@@ -278,9 +278,9 @@ def var(
     >>> float(var(np.array([1.0, 3.0])))
     1.0
     """
-    refuse_out("var", out)
-    free = _resolve_ddof("var", ddof, correction)
-    return reducing.var(as_operand(a, "var"), axis, dtype, free, keepdims, where=where, around=mean)
+    refuse_out(out)
+    free = _resolve_ddof(ddof, correction)
+    return reducing.var(as_operand(a), axis, dtype, free, keepdims, where=where, around=mean)
 
 
 def std(
@@ -300,17 +300,17 @@ def std(
     >>> float(std(np.array([1.0, 3.0])))
     1.0
     """
-    refuse_out("std", out)
-    free = _resolve_ddof("std", ddof, correction)
-    return reducing.std(as_operand(a, "std"), axis, dtype, free, keepdims, where=where, around=mean)
+    refuse_out(out)
+    free = _resolve_ddof(ddof, correction)
+    return reducing.std(as_operand(a), axis, dtype, free, keepdims, where=where, around=mean)
 
 
-def _resolve_ddof(function_name: str, ddof: float, correction: float | None) -> float:
+def _resolve_ddof(ddof: float, correction: float | None) -> float:
     if correction is None:
         return ddof
     if ddof != 0:
         raise ShapeError(
-            f"{function_name}: ddof and correction are two names for one number; give one of them"
+            f"{name_user_call()}: ddof and correction are two names for one number; give one of them"
         )
     return correction
 
@@ -346,8 +346,8 @@ def all(
     >>> bool(all(np.array([1, 0])))
     False
     """
-    refuse_out("all", out)
-    return reducing.all(as_operand(a, "all"), axis, keepdims, where)
+    refuse_out(out)
+    return reducing.all(as_operand(a), axis, keepdims, where)
 
 
 @with_overloads_of(all)
@@ -364,8 +364,8 @@ def any(
     >>> bool(any(np.array([1, 0])))
     True
     """
-    refuse_out("any", out)
-    return reducing.any(as_operand(a, "any"), axis, keepdims, where)
+    refuse_out(out)
+    return reducing.any(as_operand(a), axis, keepdims, where)
 
 
 def argmax(a: Operand, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
@@ -374,8 +374,8 @@ def argmax(a: Operand, axis: int | None = None, out: None = None, keepdims: bool
     >>> int(argmax(np.array([1, 3, 2])))
     1
     """
-    refuse_out("argmax", out)
-    return reducing.argmax(as_operand(a, "argmax"), axis, bool(keepdims))
+    refuse_out(out)
+    return reducing.argmax(as_operand(a), axis, bool(keepdims))
 
 
 def argmin(a: Operand, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
@@ -384,8 +384,8 @@ def argmin(a: Operand, axis: int | None = None, out: None = None, keepdims: bool
     >>> int(argmin(np.array([3, 1, 2])))
     1
     """
-    refuse_out("argmin", out)
-    return reducing.argmin(as_operand(a, "argmin"), axis, bool(keepdims))
+    refuse_out(out)
+    return reducing.argmin(as_operand(a), axis, bool(keepdims))
 
 
 def count_nonzero(a: Operand, axis: Axis = None, keepdims: bool = False) -> Array:
@@ -394,7 +394,7 @@ def count_nonzero(a: Operand, axis: Axis = None, keepdims: bool = False) -> Arra
     >>> int(count_nonzero(np.array([1, 0, 3])))
     2
     """
-    x = as_operand(a, "count_nonzero")
+    x = as_operand(a)
     return reducing.sum(x if x.type.kind == "b" else x != 0, axis, None, keepdims)
 
 
@@ -404,8 +404,8 @@ def cumsum(a: Operand, axis: int | None = None, dtype: DTypeLike | None = None, 
     >>> cumsum(np.arange(4)).tolist()
     [0, 1, 3, 6]
     """
-    refuse_out("cumsum", out)
-    return reducing.cumsum(as_operand(a, "cumsum"), axis, dtype)
+    refuse_out(out)
+    return reducing.cumsum(as_operand(a), axis, dtype)
 
 
 def cumprod(a: Operand, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
@@ -414,8 +414,8 @@ def cumprod(a: Operand, axis: int | None = None, dtype: DTypeLike | None = None,
     >>> cumprod(np.array([1, 2, 3])).tolist()
     [1, 2, 6]
     """
-    refuse_out("cumprod", out)
-    return reducing.cumprod(as_operand(a, "cumprod"), axis, dtype)
+    refuse_out(out)
+    return reducing.cumprod(as_operand(a), axis, dtype)
 
 
 def cumulative_sum(
@@ -432,9 +432,7 @@ def cumulative_sum(
     >>> cumulative_sum(np.arange(3), include_initial=True).tolist()
     [0, 0, 1, 3]
     """
-    return _reduce_cumulatively(
-        "cumulative_sum", reducing.cumsum, x, axis, dtype, 0 if include_initial else None
-    )
+    return _reduce_cumulatively(reducing.cumsum, x, axis, dtype, 0 if include_initial else None)
 
 
 def cumulative_prod(
@@ -445,20 +443,18 @@ def cumulative_prod(
     >>> cumulative_prod(np.array([2, 3])).tolist()
     [2, 6]
     """
-    return _reduce_cumulatively(
-        "cumulative_prod", reducing.cumprod, x, axis, dtype, 1 if include_initial else None
-    )
+    return _reduce_cumulatively(reducing.cumprod, x, axis, dtype, 1 if include_initial else None)
 
 
 def _reduce_cumulatively(
-    function_name: str, run: Any, x: Operand, axis: int | None, dtype: DTypeLike | None, initial: int | None
+    run: Any, x: Operand, axis: int | None, dtype: DTypeLike | None, initial: int | None
 ) -> Array:
-    a = as_operand(x, function_name)
+    a = as_operand(x)
     if axis is None:
         if a.type.ndim != 1:
-            raise ShapeError(f"{function_name}: needs axis= for more than one axis, got {a.type!r}")
+            raise ShapeError(f"{name_user_call()}: needs axis= for more than one axis, got {a.type!r}")
         axis = 0
-    resolved_axis = normalize_axis(function_name, axis, a.type.ndim, a.type)
+    resolved_axis = normalize_axis(axis, a.type.ndim, a.type)
     sum_dtype = reducing.sum_dtype(a.type.dtype) if dtype is None else dtypes.canonicalize_requested(dtype)
     result: Array = run(a, resolved_axis, sum_dtype)
     if initial is None:
@@ -491,18 +487,18 @@ def diff(
     >>> diff(np.array([1, 4, 9])).tolist()
     [3, 5]
     """
-    x = as_operand(a, "diff")
-    n = check_int("diff", "n", n)
+    x = as_operand(a)
+    n = check_int("n", n)
     if n < 0:
         raise ShapeError(f"diff: n must not be negative, got {n}")
-    resolved_axis = normalize_axis("diff", axis, x.type.ndim, x.type)
+    resolved_axis = normalize_axis(axis, x.type.ndim, x.type)
     if n == 0:
         return x
     parts = []
     for end in (prepend, x, append):
         if end is None:
             continue
-        part = as_operand(end, "diff")
+        part = as_operand(end)
         if not part.type.shape:
             part = shaping.reshape(part, (1,) * x.type.ndim)
             part = broadcast_to(part, (*x.type.shape[:resolved_axis], 1, *x.type.shape[resolved_axis + 1 :]))
@@ -553,17 +549,17 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int
     4.0
     """
     refuse_mixed_dtypes(y, x)
-    values = as_operand(y, "trapezoid")
-    resolved_axis = normalize_axis("trapezoid", axis, values.type.ndim, values.type)
+    values = as_operand(y)
+    resolved_axis = normalize_axis(axis, values.type.ndim, values.type)
     values = to_inexact(values)
     size = values.type.shape[resolved_axis]
     before = (slice(None),) * resolved_axis
     if x is None:
-        widths = as_operand(dx, "trapezoid")
+        widths = as_operand(dx)
         if values.type.kind == "f" and not widths.type.ndim and not is_symbolic(size) and size > 1:
             return _sum_but_half_the_ends(resolved_axis)(values) * widths
     else:
-        points = as_operand(x, "trapezoid")
+        points = as_operand(x)
         if points.type.ndim == 1:
             points = shaping.reshape(points, (-1,) + (1,) * (values.type.ndim - resolved_axis - 1))
         widths = diff(points, axis=resolved_axis - values.type.ndim)

@@ -11,7 +11,7 @@ from effx.array import Array, arithmetic, indexing, reducing, shaping
 from effx.array.indexing import iota_along_axis
 from effx.array.promotion import as_operand, convert, promote_dtypes
 from effx.array.shaping import normalize_axis
-from effx.errors import DTypeError, OptionError, ShapeError
+from effx.errors import DTypeError, OptionError, ShapeError, name_user_call
 from effx.families.sort import Sort
 from effx.lax.operands import check_count
 from effx.numpy.creation import make_constant, make_filled
@@ -20,6 +20,8 @@ from effx.numpy.known import known_data
 from effx.numpy.sorting import searchsorted, sort
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from effx.array import Operand
 
 __all__ = [
@@ -29,12 +31,12 @@ __all__ = [
 
 
 # Without a `size`, sets of concrete arrays are NumPy's on the host.
-def _check_concrete(function_name: str, *arrays: Array) -> list[np.ndarray[Any, Any]]:
+def _check_concrete(*arrays: Array) -> list[np.ndarray[Any, Any]]:
     for x in arrays:
         if dtypes.is_key(x.type.dtype):
-            raise DTypeError(f"{function_name}: random keys have no order, got {x.type!r}")
+            raise DTypeError(f"{name_user_call()}: random keys have no order, got {x.type!r}")
     unknown = "the number of distinct elements of the abstract {} is not known while it is traced; give size="
-    return [known_data(function_name, x, unknown) for x in arrays]
+    return [known_data(x, unknown) for x in arrays]
 
 
 def _differs_from_previous(x: Array, y: Array, equal_nan: bool = True) -> Array:
@@ -144,18 +146,18 @@ def unique(
     >>> unique(np.array([3, 1, 3]), return_counts=True, size=3, fill_value=0)[1].tolist()
     [1, 2, 0]
     """
-    a = as_operand(ar, "unique")
-    along = 0 if axis is None else normalize_axis("unique", axis, a.type.ndim, a.type)
+    a = as_operand(ar)
+    along = 0 if axis is None else normalize_axis(axis, a.type.ndim, a.type)
     if size is not None:
         x = shaping.reshape(a, -1) if axis is None else shaping.moveaxis(a, along, 0)
         values, counts, index, inverse = _unique_of_size(
-            x, check_count("unique", "size", size), fill_value, equal_nan, return_index or return_inverse
+            x, check_count("size", size), fill_value, equal_nan, return_index or return_inverse
         )
         if return_inverse and axis is None:
             inverse = shaping.reshape(inverse, a.type.shape)
         items = [shaping.moveaxis(values, 0, along), index, inverse, counts]
     else:
-        (data,) = _check_concrete("unique", a)
+        (data,) = _check_concrete(a)
         raw = data.astype(np.float32) if data.dtype.kind == "V" else data
         parts = np.unique(raw, True, True, True, axis, equal_nan=equal_nan)
         integer = dtypes.canonicalize(int)
@@ -263,7 +265,7 @@ def isin(
     """
     if method not in _METHODS:
         raise OptionError(f"isin: method must be one of {', '.join(_METHODS)}, got {method!r}")
-    x, others = promote_dtypes(as_operand(element, "isin"), as_operand(test_elements, "isin"))
+    x, others = promote_dtypes(as_operand(element), as_operand(test_elements))
     others = shaping.reshape(others, -1)
     if 0 in others.type.shape:
         return make_filled(x.type.shape, invert, dtypes.bool_)
@@ -277,15 +279,17 @@ def isin(
     return arithmetic.NOT(is_member) if invert else is_member
 
 
-def _check_two_vectors(function_name: str, ar1: Operand, ar2: Operand) -> tuple[Array, Array]:
-    x, y = promote_dtypes(as_operand(ar1, function_name), as_operand(ar2, function_name))
+def _check_two_vectors(ar1: Operand, ar2: Operand) -> tuple[Array, Array]:
+    x, y = promote_dtypes(as_operand(ar1), as_operand(ar2))
     return shaping.reshape(x, -1), shaping.reshape(y, -1)
 
 
-def _compute_on_host(function_name: str, x: Array, y: Array, **options: bool) -> Array:
-    """What NumPy's function of that name returns for concrete elements."""
-    first, second = _check_concrete(function_name, x, y)
-    host_result = getattr(np, function_name)(first, second, **options)
+def _compute_on_host(
+    function: Callable[..., np.ndarray[Any, Any]], x: Array, y: Array, **options: bool
+) -> Array:
+    """Returns what a function of NumPy gives for concrete elements."""
+    first, second = _check_concrete(x, y)
+    host_result = function(first, second, **options)
     return make_constant(host_result.astype(first.dtype), x.type.dtype)
 
 
@@ -325,10 +329,8 @@ def _gather_padded(values: Array, at: Array, is_present: Array, fill_value: Oper
     return _pad_missing(indexing.take(values, at, 0, "clip"), is_present, fill_value)
 
 
-def _take_masked(
-    function_name: str, values: Array, mask: Array, size: int, fill_value: Operand | None
-) -> Array:
-    at, is_present = _masked_indices(mask, check_count(function_name, "size", size))
+def _take_masked(values: Array, mask: Array, size: int, fill_value: Operand | None) -> Array:
+    at, is_present = _masked_indices(mask, check_count("size", size))
     return _gather_padded(values, at, is_present, fill_value)
 
 
@@ -360,9 +362,9 @@ def intersect1d(
     >>> intersect1d(np.array([3, 1, 2]), np.array([2, 3, 5])).tolist()
     [2, 3]
     """
-    x, y = _check_two_vectors("intersect1d", ar1, ar2)
+    x, y = _check_two_vectors(ar1, ar2)
     if size is None:
-        first, second = _check_concrete("intersect1d", x, y)
+        first, second = _check_concrete(x, y)
         integer = dtypes.canonicalize(int)
         shared, *indices = np.intersect1d(first, second, assume_unique, return_indices=True)
         elements = make_constant(shared.astype(first.dtype), x.type.dtype)
@@ -370,7 +372,7 @@ def intersect1d(
             return elements
         return (elements, *[make_constant(i.astype(integer), integer) for i in indices])
     values, origin, group, in_x, in_y = _merge_sorted(x, y)
-    at, is_present = _masked_indices(in_x & in_y, check_count("intersect1d", "size", size))
+    at, is_present = _masked_indices(in_x & in_y, check_count("size", size))
     result = _gather_padded(values, at, is_present, fill_value)
     if not return_indices:
         return result
@@ -400,9 +402,9 @@ def union1d(
     >>> union1d(np.array([3, 1]), np.array([1, 2])).tolist()
     [1, 2, 3]
     """
-    x, y = _check_two_vectors("union1d", ar1, ar2)
+    x, y = _check_two_vectors(ar1, ar2)
     if size is None:
-        return _compute_on_host("union1d", x, y)
+        return _compute_on_host(np.union1d, x, y)
     result: Array = unique(shaping.concatenate([x, y], 0), size=size, fill_value=fill_value)
     return result
 
@@ -430,23 +432,23 @@ def setdiff1d(
     >>> setdiff1d(np.array([3, 1, 2, 3]), np.array([2])).tolist()
     [1, 3]
     """
-    x, y = [shaping.reshape(as_operand(z, "setdiff1d"), -1) for z in (ar1, ar2)]
+    x, y = [shaping.reshape(as_operand(z), -1) for z in (ar1, ar2)]
     promote_dtypes(x, y)  # refuses dtypes that do not compare; the result has that of x
     if size is None:
-        first, second = _check_concrete("setdiff1d", x, y)
+        first, second = _check_concrete(x, y)
         return make_constant(np.setdiff1d(first, second, assume_unique).astype(first.dtype), x.type.dtype)
     fill = 0 if fill_value is None else fill_value
     if assume_unique:
-        return _take_masked("setdiff1d", x, isin(x, y, invert=True), size, fill)
+        return _take_masked(x, isin(x, y, invert=True), size, fill)
     if x.type.dtype != y.type.dtype:
         ordered = sort(x)
         before, after = ordered[:-1], ordered[1:]
         is_first = shaping.concatenate(
             [ordered[:1] == ordered[:1], (before != after) & (before == before)], 0
         )
-        return _take_masked("setdiff1d", ordered, is_first & isin(ordered, y, invert=True), size, fill)
+        return _take_masked(ordered, is_first & isin(ordered, y, invert=True), size, fill)
     merged = _merge_sorted(x, y)
-    return _take_masked("setdiff1d", merged.values, merged.in_x & arithmetic.NOT(merged.in_y), size, fill)
+    return _take_masked(merged.values, merged.in_x & arithmetic.NOT(merged.in_y), size, fill)
 
 
 def setxor1d(
@@ -471,8 +473,8 @@ def setxor1d(
     >>> setxor1d(np.array([3, 1]), np.array([1, 2])).tolist()
     [2, 3]
     """
-    x, y = _check_two_vectors("setxor1d", ar1, ar2)
+    x, y = _check_two_vectors(ar1, ar2)
     if size is None:
-        return _compute_on_host("setxor1d", x, y, assume_unique=bool(assume_unique))
+        return _compute_on_host(np.setxor1d, x, y, assume_unique=bool(assume_unique))
     merged = _merge_sorted(x, y)
-    return _take_masked("setxor1d", merged.values, merged.in_x != merged.in_y, size, fill_value)
+    return _take_masked(merged.values, merged.in_x != merged.in_y, size, fill_value)

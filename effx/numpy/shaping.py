@@ -54,7 +54,7 @@ def reshape(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, reshape, a, shape, order, copy=copy)
-    reshaped = shaping.reshape(returnable_operand(a, "reshape"), shape, order)
+    reshaped = shaping.reshape(returnable_operand(a), shape, order)
     return Copy()(reshaped) if copy else reshaped
 
 
@@ -66,7 +66,7 @@ def ravel(a: Operand, order: str = "C", *, out_sharding: OutSharding = None) -> 
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, ravel, a, order)
-    return shaping.reshape(returnable_operand(a, "ravel"), -1, order)
+    return shaping.reshape(returnable_operand(a), -1, order)
 
 
 def transpose(a: Operand, axes: Iterable[int] | int | None = None) -> Array:
@@ -75,7 +75,7 @@ def transpose(a: Operand, axes: Iterable[int] | int | None = None) -> Array:
     >>> transpose(np.ones((2, 3))).shape
     (3, 2)
     """
-    return shaping.transpose(returnable_operand(a, "transpose"), axes)
+    return shaping.transpose(returnable_operand(a), axes)
 
 
 def permute_dims(a: Operand, /, axes: Sequence[int]) -> Array:
@@ -84,7 +84,7 @@ def permute_dims(a: Operand, /, axes: Sequence[int]) -> Array:
     >>> permute_dims(np.ones((2, 3)), (1, 0)).shape
     (3, 2)
     """
-    return shaping.transpose(returnable_operand(a, "permute_dims"), axes)
+    return shaping.transpose(returnable_operand(a), axes)
 
 
 def matrix_transpose(x: Operand, /) -> Array:
@@ -93,7 +93,7 @@ def matrix_transpose(x: Operand, /) -> Array:
     >>> matrix_transpose(np.ones((5, 2, 3))).shape
     (5, 3, 2)
     """
-    return shaping.matrix_transpose(returnable_operand(x, "matrix_transpose"))
+    return shaping.matrix_transpose(returnable_operand(x))
 
 
 def swapaxes(a: Operand, axis1: int, axis2: int) -> Array:
@@ -102,7 +102,7 @@ def swapaxes(a: Operand, axis1: int, axis2: int) -> Array:
     >>> swapaxes(np.ones((2, 3, 4)), 0, 2).shape
     (4, 3, 2)
     """
-    return shaping.swapaxes(returnable_operand(a, "swapaxes"), axis1, axis2)
+    return shaping.swapaxes(returnable_operand(a), axis1, axis2)
 
 
 def moveaxis(a: Operand, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
@@ -111,7 +111,7 @@ def moveaxis(a: Operand, source: int | Sequence[int], destination: int | Sequenc
     >>> moveaxis(np.ones((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
-    return shaping.moveaxis(returnable_operand(a, "moveaxis"), source, destination)
+    return shaping.moveaxis(returnable_operand(a), source, destination)
 
 
 def rollaxis(a: Operand, axis: int, start: int = 0) -> Array:
@@ -120,9 +120,9 @@ def rollaxis(a: Operand, axis: int, start: int = 0) -> Array:
     >>> rollaxis(np.ones((2, 3, 4)), 2).shape
     (4, 2, 3)
     """
-    x = returnable_operand(a, "rollaxis")
+    x = returnable_operand(a)
     ndim = x.type.ndim
-    resolved_axis = normalize_axis("rollaxis", axis, ndim, x.type)
+    resolved_axis = normalize_axis(axis, ndim, x.type)
     if not -ndim <= start <= ndim:
         raise ShapeError(f"rollaxis: start {start} is out of range for the {ndim} axes of {x.type!r}")
     target = start + ndim if start < 0 else start
@@ -135,7 +135,7 @@ def squeeze(a: Operand, axis: Axis = None) -> Array:
     >>> squeeze(np.ones((1, 3, 1))).shape
     (3,)
     """
-    return shaping.squeeze(returnable_operand(a, "squeeze"), axis)
+    return shaping.squeeze(returnable_operand(a), axis)
 
 
 def expand_dims(a: Operand, axis: int | Sequence[int]) -> Array:
@@ -144,7 +144,7 @@ def expand_dims(a: Operand, axis: int | Sequence[int]) -> Array:
     >>> expand_dims(np.ones(3), 0).shape
     (1, 3)
     """
-    return shaping.expand_dims(returnable_operand(a, "expand_dims"), axis)
+    return shaping.expand_dims(returnable_operand(a), axis)
 
 
 def broadcast_to(array: Operand, shape: Any, *, out_sharding: OutSharding = None) -> Array:
@@ -155,9 +155,7 @@ def broadcast_to(array: Operand, shape: Any, *, out_sharding: OutSharding = None
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, broadcast_to, array, shape)
-    return promotion.broadcast_to(
-        returnable_operand(array, "broadcast_to"), shaping.to_shape("broadcast_to", shape)
-    )
+    return promotion.broadcast_to(returnable_operand(array), shaping.to_shape(shape))
 
 
 def broadcast_arrays(*args: Operand) -> tuple[Array, ...]:
@@ -166,7 +164,7 @@ def broadcast_arrays(*args: Operand) -> tuple[Array, ...]:
     >>> [x.shape for x in broadcast_arrays(np.ones((2, 1)), np.ones(3))]
     [(2, 3), (2, 3)]
     """
-    return tuple(shaping.broadcast_arrays(*[returnable_operand(x, "broadcast_arrays") for x in args]))
+    return tuple(shaping.broadcast_arrays(*[returnable_operand(x) for x in args]))
 
 
 def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
@@ -178,17 +176,17 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
     >>> broadcast_shapes((2, 1), 3)
     (2, 3)
     """
-    checked = [shaping.to_shape("broadcast_shapes", s) for s in shapes]
+    checked = [shaping.to_shape(s) for s in shapes]
     for sizes in checked:
         if any([not is_symbolic(n) and n < 0 for n in sizes]):
             raise ShapeError(f"broadcast_shapes: sizes must not be negative, got {list(sizes)}")
     return promotion.broadcast_shapes(*checked)
 
 
-def _at_least_ndim(function_name: str, arrays: tuple[Operand, ...], ndim: int) -> Any:
+def _at_least_ndim(arrays: tuple[Operand, ...], ndim: int) -> Any:
     results = []
     for x in arrays:
-        a = returnable_operand(x, function_name)
+        a = returnable_operand(x)
         missing = ndim - a.type.ndim
         if missing > 0:
             # NumPy's rule for three axes: a vector becomes (1, n, 1), a matrix (m, n, 1).
@@ -204,7 +202,7 @@ def atleast_1d(*arys: Operand) -> Any:
     >>> atleast_1d(3).shape
     (1,)
     """
-    return _at_least_ndim("atleast_1d", arys, 1)
+    return _at_least_ndim(arys, 1)
 
 
 def atleast_2d(*arys: Operand) -> Any:
@@ -213,7 +211,7 @@ def atleast_2d(*arys: Operand) -> Any:
     >>> atleast_2d(np.ones(3)).shape
     (1, 3)
     """
-    return _at_least_ndim("atleast_2d", arys, 2)
+    return _at_least_ndim(arys, 2)
 
 
 def atleast_3d(*arys: Operand) -> Any:
@@ -222,7 +220,7 @@ def atleast_3d(*arys: Operand) -> Any:
     >>> atleast_3d(np.ones(3)).shape
     (1, 3, 1)
     """
-    return _at_least_ndim("atleast_3d", arys, 3)
+    return _at_least_ndim(arys, 3)
 
 
 def flip(m: Operand, axis: Axis = None) -> Array:
@@ -231,8 +229,8 @@ def flip(m: Operand, axis: Axis = None) -> Array:
     >>> flip(np.arange(3)).tolist()
     [2, 1, 0]
     """
-    a = returnable_operand(m, "flip")
-    axes = normalize_axes("flip", axis, a.type)
+    a = returnable_operand(m)
+    axes = normalize_axes(axis, a.type)
     return Reverse(axes)(a) if axes else a
 
 
@@ -242,7 +240,7 @@ def fliplr(m: Operand) -> Array:
     >>> fliplr(np.eye(2)).tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
-    a = returnable_operand(m, "fliplr")
+    a = returnable_operand(m)
     if a.type.ndim < 2:
         raise ShapeError(f"fliplr: needs at least two axes, got {a.type!r}")
     return flip(a, 1)
@@ -254,7 +252,7 @@ def flipud(m: Operand) -> Array:
     >>> flipud(np.arange(2)).tolist()
     [1, 0]
     """
-    a = returnable_operand(m, "flipud")
+    a = returnable_operand(m)
     if a.type.ndim < 1:
         raise ShapeError(f"flipud: needs at least one axis, got {a.type!r}")
     return flip(a, 0)
@@ -266,13 +264,13 @@ def rot90(m: Operand, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
     >>> rot90(np.arange(4).reshape(2, 2)).tolist()
     [[1, 3], [0, 2]]
     """
-    a = returnable_operand(m, "rot90")
+    a = returnable_operand(m)
     if not hasattr(axes, "__len__") or len(axes) != 2:
         raise ShapeError(f"rot90: needs two axes, got {axes!r}")
-    first, second = (normalize_axis("rot90", i, a.type.ndim, a.type) for i in axes)
+    first, second = (normalize_axis(i, a.type.ndim, a.type) for i in axes)
     if first == second:
         raise ShapeError(f"rot90: needs two different axes, got {axes!r}")
-    quarters = check_int("rot90", "k", convert_whole_float(k)) % 4
+    quarters = check_int("k", convert_whole_float(k)) % 4
     if quarters == 0:
         return a
     if quarters == 2:
@@ -293,7 +291,7 @@ def roll(a: Operand, shift: Operand | Sequence[int], axis: int | Sequence[int] |
     >>> roll(np.arange(3), 1).tolist()
     [2, 0, 1]
     """
-    x = returnable_operand(a, "roll")
+    x = returnable_operand(a)
     if axis is None:
         return shaping.reshape(roll(shaping.reshape(x, -1), shift, 0), x.type.shape)
     axes = list(axis) if isinstance(axis, Sequence) else [axis]
@@ -311,7 +309,7 @@ def roll(a: Operand, shift: Operand | Sequence[int], axis: int | Sequence[int] |
     if len(shifts) != len(axes):
         raise ShapeError(f"roll: {len(shifts)} shifts for {len(axes)} axes")
     for by, along in zip(shifts, axes, strict=True):
-        x = _roll_axis(x, by, normalize_axis("roll", along, x.type.ndim, x.type))
+        x = _roll_axis(x, by, normalize_axis(along, x.type.ndim, x.type))
     return x
 
 
@@ -327,7 +325,7 @@ def _roll_axis(x: Array, by: Any, axis: int) -> Array:
         if current_frame() is None:  # one shape for all shifts, which one compiled kernel serves
             return shaping.concatenate([x, x], axis)[(*before, slice(cut, cut + n))]
         return shaping.concatenate([x[(*before, slice(cut, None))], x[(*before, slice(None, cut))]], axis)
-    shift = returnable_operand(by, "roll")
+    shift = returnable_operand(by)
     if shift.type.kind not in "iu" or shift.type.ndim:
         raise ShapeError(f"roll: a shift must be an integer, got {shift.type!r}")
     source_indices = Iota(array_type(dtypes.int32, (n,)), 0)() - shift
@@ -340,8 +338,8 @@ def tile(A: Operand, reps: int | Sequence[int]) -> Array:
     >>> tile(np.arange(2), 2).tolist()
     [0, 1, 0, 1]
     """
-    a = returnable_operand(A, "tile")
-    counts = shaping.to_shape("tile", reps)
+    a = returnable_operand(A)
+    counts = shaping.to_shape(reps)
     if any([n < 0 for n in counts]):
         raise ShapeError(f"tile: repetitions must not be negative, got {list(counts)}")
     ndim = max(len(counts), a.type.ndim)
@@ -377,16 +375,16 @@ def repeat(
         return apply_with_sharding(
             out_sharding, repeat, a, repeats, axis, total_repeat_length=total_repeat_length
         )
-    x = returnable_operand(a, "repeat")
+    x = returnable_operand(a)
     if isinstance(repeats, int | np.integer) and total_repeat_length is None:
         return shaping.repeat(x, int(repeats), axis)
     if axis is None:
         x, axis = shaping.reshape(x, -1), 0
-    resolved_axis = normalize_axis("repeat", axis, x.type.ndim, x.type)
+    resolved_axis = normalize_axis(axis, x.type.ndim, x.type)
     n = x.type.shape[resolved_axis]
-    counts = returnable_operand(repeats, "repeat")
+    counts = returnable_operand(repeats)
     if total_repeat_length is not None:
-        total_repeat_length = check_count("repeat", "total_repeat_length", total_repeat_length)
+        total_repeat_length = check_count("total_repeat_length", total_repeat_length)
     if counts.type.kind not in "biu":
         raise DTypeError(f"repeat: repeats must be integers, got {counts.type!r}")
     if counts.type.shape not in ((), (1,), (n,)):
@@ -409,8 +407,8 @@ def resize(a: Operand, new_shape: Any) -> Array:
     >>> resize(np.arange(2), (3,)).tolist()
     [0, 1, 0]
     """
-    x = shaping.reshape(returnable_operand(a, "resize"), -1)
-    shape = shaping.to_shape("resize", new_shape)
+    x = shaping.reshape(returnable_operand(a), -1)
+    shape = shaping.to_shape(new_shape)
     size = int(np.prod(shape, dtype=np.int64))
     if size == 0 or x.type.size == 0:
         return promotion.broadcast_to(scalar(0, x.type.dtype, x.type.weak), shape)
@@ -429,7 +427,7 @@ def shape(a: Operand | _HasShape) -> Shape:
     (2, 3)
     """
     known = getattr(a, "shape", None)
-    return tuple(known) if known is not None else returnable_operand(a, "shape").type.shape  # type: ignore[arg-type]  # a number, having no shape
+    return tuple(known) if known is not None else returnable_operand(a).type.shape  # type: ignore[arg-type]  # a number, having no shape
 
 
 def ndim(a: Operand | _HasShape) -> int:
@@ -448,7 +446,7 @@ def size(a: Operand | _HasShape, axis: Axis = None) -> int:
     (6, 2)
     """
     sizes = shape(a)
-    axes = normalize_axes("size", axis, array_type(dtypes.float32, sizes))
+    axes = normalize_axes(axis, array_type(dtypes.float32, sizes))
     return int(np.prod([sizes[i] for i in axes], dtype=np.int64))
 
 
@@ -458,8 +456,8 @@ def diagonal(a: Operand, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Arr
     >>> diagonal(np.eye(2)).tolist()
     [1.0, 1.0]
     """
-    first = check_int("diagonal", "offset", offset)
-    return indexing.diagonal(returnable_operand(a, "diagonal"), first, axis1, axis2)
+    first = check_int("offset", offset)
+    return indexing.diagonal(returnable_operand(a), first, axis1, axis2)
 
 
 def diag(v: Operand, k: int = 0) -> Array:
@@ -468,12 +466,12 @@ def diag(v: Operand, k: int = 0) -> Array:
     >>> diag(np.array([1, 2])).tolist(), diag(np.eye(2)).tolist()
     ([[1, 0], [0, 2]], [1.0, 1.0])
     """
-    a = returnable_operand(v, "diag")
+    a = returnable_operand(v)
     if a.type.ndim == 1:
         return diagflat(a, k)
     if a.type.ndim != 2:
         raise ShapeError(f"diag: takes a vector or a matrix, got {a.type!r}")
-    return indexing.diagonal(a, check_int("diag", "k", k))
+    return indexing.diagonal(a, check_int("k", k))
 
 
 def diagflat(v: Operand, k: int = 0) -> Array:
@@ -482,8 +480,8 @@ def diagflat(v: Operand, k: int = 0) -> Array:
     >>> diagflat(np.array([[1, 2]])).tolist()
     [[1, 0], [0, 2]]
     """
-    a = shaping.reshape(returnable_operand(v, "diagflat"), -1)
-    k = check_int("diag", "k", k)
+    a = shaping.reshape(returnable_operand(v), -1)
+    k = check_int("k", k)
     n = a.type.size + (k if k >= 0 else -k)
     t = array_type(dtypes.int32, (n, n))
     on = Iota(t, 1)() - Iota(t, 0)() == k

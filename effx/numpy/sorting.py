@@ -13,7 +13,7 @@ from effx.array.indexing import iota_along_axis
 from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes, refuse_mixed_dtypes
 from effx.array.shaping import normalize_axis
 from effx.dtypes import DType
-from effx.errors import DTypeError, IndexingError, OptionError, ShapeError
+from effx.errors import DTypeError, IndexingError, OptionError, ShapeError, name_user_call
 from effx.families.sort import Sort
 from effx.ir.ops.shape import Reverse
 from effx.ir.sizes.dimensions import is_symbolic
@@ -55,21 +55,19 @@ def sort(
     >>> sort(np.array([3, 1, 2])).tolist()
     [1, 2, 3]
     """
-    x, axis_index = _sort_operand("sort", a, axis, kind, order)
+    x, axis_index = _sort_operand(a, axis, kind, order)
     (result,) = Sort(axis_index, stable)(x)
     return Reverse((axis_index,))(result) if descending else result
 
 
-def _sort_operand(
-    function_name: str, a: Operand, axis: int | None, kind: object, order: object
-) -> tuple[Array, int]:
+def _sort_operand(a: Operand, axis: int | None, kind: object, order: object) -> tuple[Array, int]:
     """Returns the array and the axis to sort along."""
     if kind is not None or order is not None:
-        raise DTypeError(f"{function_name}: kind and order are not supported; use stable=")
-    x = as_operand(a, function_name)
+        raise DTypeError(f"{name_user_call()}: kind and order are not supported; use stable=")
+    x = as_operand(a)
     if axis is None:
         x, axis = shaping.reshape(x, -1), 0
-    return x, normalize_axis(function_name, axis, x.type.ndim, x.type)
+    return x, normalize_axis(axis, x.type.ndim, x.type)
 
 
 def argsort(
@@ -87,7 +85,7 @@ def argsort(
     >>> argsort(np.array([3, 1, 2])).tolist()
     [1, 2, 0]
     """
-    x, axis_index = _sort_operand("argsort", a, axis, kind, order)
+    x, axis_index = _sort_operand(a, axis, kind, order)
     indices = iota_along_axis(x.type.shape, axis_index)
     if dtype is not None:
         indices = convert(indices, dtypes.canonicalize_requested(dtype))
@@ -98,14 +96,14 @@ def argsort(
     return flip(Sort(axis_index, stable)(flip(x), flip(indices))[1])
 
 
-def _check_kth(function_name: str, a: Operand, kth: int, axis: int) -> Array:
+def _check_kth(a: Operand, kth: int, axis: int) -> Array:
     """Returns the array; raises where no element has the index, or complex numbers are given."""
-    x = as_operand(a, function_name)
-    n = x.type.shape[normalize_axis(function_name, axis, x.type.ndim, x.type)]
+    x = as_operand(a)
+    n = x.type.shape[normalize_axis(axis, x.type.ndim, x.type)]
     if x.type.kind == "c":
-        raise DTypeError(f"{function_name}: takes real numbers, got {x.type!r}")
-    if not -n <= check_int(function_name, "kth", kth) < n:
-        raise IndexingError(f"{function_name}: kth {kth} is out of range for axis {axis} of {x.type!r}")
+        raise DTypeError(f"{name_user_call()}: takes real numbers, got {x.type!r}")
+    if not -n <= check_int("kth", kth) < n:
+        raise IndexingError(f"{name_user_call()}: kth {kth} is out of range for axis {axis} of {x.type!r}")
     return x
 
 
@@ -124,7 +122,7 @@ def partition(a: Operand, kth: int, axis: int = -1) -> Array:
     >>> partition(np.array([3, 1, 2]), 1).tolist()
     [1, 2, 3]
     """
-    return sort(_check_kth("partition", a, kth, axis), axis, stable=False)
+    return sort(_check_kth(a, kth, axis), axis, stable=False)
 
 
 def argpartition(a: Operand, kth: int, axis: int = -1) -> Array:
@@ -133,7 +131,7 @@ def argpartition(a: Operand, kth: int, axis: int = -1) -> Array:
     >>> argpartition(np.array([3, 1, 2]), 1).tolist()
     [1, 2, 0]
     """
-    return argsort(_check_kth("argpartition", a, kth, axis), axis, stable=False)
+    return argsort(_check_kth(a, kth, axis), axis, stable=False)
 
 
 def sort_complex(a: Operand) -> Array:
@@ -142,7 +140,7 @@ def sort_complex(a: Operand) -> Array:
     >>> sort_complex(np.array([2, 1])).tolist()
     [(1+0j), (2+0j)]
     """
-    x = arithmetic.to_inexact(as_operand(a, "sort_complex"))
+    x = arithmetic.to_inexact(as_operand(a))
     return sort(convert(x, x.type.dtype if x.type.kind == "c" else dtypes.complex_dtype(x.type.dtype)))
 
 
@@ -172,10 +170,10 @@ def top_k(
         return lax.top_k(a, k, axis=axis)
     if mode != "smallest":
         raise OptionError(f"top_k: mode must be 'largest' or 'smallest', got {mode!r}")
-    x = as_operand(a, "top_k")
-    along = normalize_axis("top_k", axis, x.type.ndim, x.type)
+    x = as_operand(a)
+    along = normalize_axis(axis, x.type.ndim, x.type)
     n = x.type.shape[along]
-    if not 0 <= check_int("top_k", "k", k) <= n:
+    if not 0 <= check_int("k", k) <= n:
         raise ShapeError(f"top_k: k must be from 0 to {n}, the size of axis {along} of {x.type!r}, got {k}")
     values, indices = Sort(along)(x, iota_along_axis(x.type.shape, along))
     first = (slice(None),) * along + (slice(k),)
@@ -192,13 +190,13 @@ def lexsort(keys: Sequence[Operand] | Array | np.ndarray[Any, Any], axis: int = 
     >>> lexsort([np.array([2, 1, 1]), np.array([0, 1, 0])]).tolist()
     [2, 0, 1]
     """
-    parts = [as_operand(key, "lexsort") for key in keys]
+    parts = [as_operand(key) for key in keys]
     if not parts:
         raise ShapeError("lexsort: needs at least one key")
     t = parts[0].type
     if not t.shape:
         return scalar(0, dtypes.canonicalize(int), False)
-    resolved_axis = normalize_axis("lexsort", axis, t.ndim, t)
+    resolved_axis = normalize_axis(axis, t.ndim, t)
     return Sort(resolved_axis, True, len(parts))(*reversed(parts), iota_along_axis(t.shape, resolved_axis))[
         -1
     ]
@@ -257,12 +255,12 @@ def searchsorted(
         raise OptionError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
     if method not in _METHODS:
         raise OptionError(f"searchsorted: method must be one of {', '.join(_METHODS)}, got {method!r}")
-    x = as_operand(a, "searchsorted")
+    x = as_operand(a)
     if x.type.ndim != 1:
         raise ShapeError(f"searchsorted: takes a sorted vector, got {x.type!r}")
     if sorter is not None:
-        x = indexing.take(x, as_operand(sorter, "searchsorted"), 0, "clip")
-    x, values = promote_dtypes(x, as_operand(v, "searchsorted"))
+        x = indexing.take(x, as_operand(sorter), 0, "clip")
+    x, values = promote_dtypes(x, as_operand(v))
     if 0 in x.type.shape:
         return make_filled(values.type.shape, 0, _position_dtype(x))
     right = side == "right"
@@ -310,11 +308,11 @@ def digitize(x: Operand, bins: Operand, right: bool = False, *, method: str | No
     [0, 2]
     """
     refuse_mixed_dtypes(x, bins)
-    edges = as_operand(bins, "digitize")
+    edges = as_operand(bins)
     if edges.type.ndim != 1:
         raise ShapeError(f"digitize: bins must be a vector, got {edges.type!r}")
     if 0 in edges.type.shape:
-        return make_filled(as_operand(x, "digitize").type.shape, 0, _position_dtype(edges))
+        return make_filled(as_operand(x).type.shape, 0, _position_dtype(edges))
     how, side = "scan" if method is None else method, "left" if right else "right"
     first, last = edges[0], edges[-1]
     is_falling = (last < first) | ((first != first) & (last == last))  # NaN is above all numbers
@@ -344,16 +342,16 @@ def bincount(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, bincount, x, weights, minlength, length=length)
-    a = as_operand(x, "bincount")
+    a = as_operand(x)
     if a.type.kind not in "biu" or a.type.ndim != 1:
         raise DTypeError(f"bincount: takes a vector of integers, got {a.type!r}")
     if length is None:
         unknown = "the shape would depend on the values of the abstract {}; give length="
-        data = known_data("bincount", a, unknown)
-        length = max(check_int("bincount", "minlength", minlength), int(data.max()) + 1 if data.size else 0)
-    length = check_int("bincount", "length", length)
+        data = known_data(a, unknown)
+        length = max(check_int("minlength", minlength), int(data.max()) + 1 if data.size else 0)
+    length = check_int("length", length)
     integer = dtypes.canonicalize(int)
-    counted = scalar(1, integer, False) if weights is None else as_operand(weights, "bincount")
+    counted = scalar(1, integer, False) if weights is None else as_operand(weights)
     if counted.type.shape not in ((), a.type.shape):
         raise ShapeError(f"bincount: weights {counted.type!r} do not fit {a.type!r}")
     zeros = make_filled((length,), 0, counted.type.dtype)

@@ -18,7 +18,7 @@ from effx.array.promotion import (
 )
 from effx.array.shaping import normalize_axes, normalize_axis
 from effx.effects import perform
-from effx.errors import DTypeError, OptionError, ShapeError
+from effx.errors import DTypeError, OptionError, ShapeError, name_user_call
 from effx.families.sort import Sort
 from effx.ir.ops import elementwise as e
 from effx.ir.sizes.division import maximum
@@ -89,7 +89,6 @@ def _quantile(a: Array, q: Array, axes: tuple[int, ...], method: str, keepdims: 
 
 
 def _order_statistic(
-    function_name: str,
     a: Operand,
     q: Operand,
     axis: Axis,
@@ -99,33 +98,33 @@ def _order_statistic(
     scale: float = 1.0,
     weights: Operand | None = None,
 ) -> Array:
-    x, points = as_operand(a, function_name), as_operand(q, function_name)
+    x, points = as_operand(a), as_operand(q)
     if method not in METHODS:
-        raise OptionError(f"{function_name}: method must be one of {', '.join(METHODS)}, got {method!r}")
+        raise OptionError(f"{name_user_call()}: method must be one of {', '.join(METHODS)}, got {method!r}")
     if x.type.kind == "c" or points.type.kind == "c":
         raise DTypeError(
-            f"{function_name}: complex numbers have no order, got {x.type!r} and {points.type!r}"
+            f"{name_user_call()}: complex numbers have no order, got {x.type!r} and {points.type!r}"
         )
     if points.type.ndim > 1:
-        raise ShapeError(f"{function_name}: q must be a number or a vector, got {points.type!r}")
+        raise ShapeError(f"{name_user_call()}: q must be a number or a vector, got {points.type!r}")
     dtype = arithmetic.inexact_dtype(x.type.dtype)
     x, points = convert(x, dtype), arithmetic.to_inexact(points)
     if scale != 1.0:
         points = points * scale
-    axes = normalize_axes(function_name, axis, x.type)
+    axes = normalize_axes(axis, x.type)
     if 0 in x.type.shape:
         if not skip and 0 in [x.type.shape[i] for i in axes]:
-            raise ShapeError(f"{function_name}: {x.type!r} has no elements over axes {axes}")
+            raise ShapeError(f"{name_user_call()}: {x.type!r} has no elements over axes {axes}")
         # What skips NaN has none left, as of NaN alone.
         sizes = [1 if i in axes else n for i, n in enumerate(x.type.shape) if keepdims or i not in axes]
         return broadcast_to(scalar(math.nan, dtype, False), (*points.type.shape, *sizes))
     if method == "inverted_cdf":
-        counted = as_operand(1.0 if weights is None else weights, function_name)
+        counted = as_operand(1.0 if weights is None else weights)
         return _weighted_quantile(
             x, broadcast_to(convert(counted, dtype), x.type.shape), points, axes, keepdims, skip
         )
     if weights is not None:
-        raise DTypeError(f"{function_name}: weights need method 'inverted_cdf', got {method!r}")
+        raise DTypeError(f"{name_user_call()}: weights need method 'inverted_cdf', got {method!r}")
     return _quantile(x, points, axes, method, keepdims, skip)
 
 
@@ -182,8 +181,8 @@ def quantile(
     >>> float(quantile(np.array([1.0, 2.0, 4.0]), 0.75))
     3.0
     """
-    _refuse_in_place("quantile", out, overwrite_input)
-    return _order_statistic("quantile", a, q, axis, method, keepdims, False, 1.0, weights)
+    _refuse_in_place(out, overwrite_input)
+    return _order_statistic(a, q, axis, method, keepdims, False, 1.0, weights)
 
 
 def percentile(
@@ -208,8 +207,8 @@ def percentile(
         return apply_with_sharding(
             out_sharding, percentile, a, q, axis, out, overwrite_input, method, keepdims, weights=weights
         )
-    _refuse_in_place("percentile", out, overwrite_input)
-    return _order_statistic("percentile", a, q, axis, method, keepdims, False, 0.01, weights)
+    _refuse_in_place(out, overwrite_input)
+    return _order_statistic(a, q, axis, method, keepdims, False, 0.01, weights)
 
 
 def median(
@@ -221,8 +220,8 @@ def median(
     >>> float(median(np.array([3, 1, 2])))
     2.0
     """
-    _refuse_in_place("median", out, overwrite_input)
-    return _order_statistic("median", a, 0.5, axis, "midpoint", keepdims, False)
+    _refuse_in_place(out, overwrite_input)
+    return _order_statistic(a, 0.5, axis, "midpoint", keepdims, False)
 
 
 def nanquantile(
@@ -242,8 +241,8 @@ def nanquantile(
     >>> float(nanquantile(np.array([1.0, math.nan, 3.0]), 0.5))
     2.0
     """
-    _refuse_in_place("nanquantile", out, overwrite_input)
-    return _order_statistic("nanquantile", a, q, axis, method, keepdims, True, 1.0, weights)
+    _refuse_in_place(out, overwrite_input)
+    return _order_statistic(a, q, axis, method, keepdims, True, 1.0, weights)
 
 
 def nanpercentile(
@@ -263,8 +262,8 @@ def nanpercentile(
     >>> float(nanpercentile(np.array([1.0, math.nan, 3.0]), 50))
     2.0
     """
-    _refuse_in_place("nanpercentile", out, overwrite_input)
-    return _order_statistic("nanpercentile", a, q, axis, method, keepdims, True, 0.01, weights)
+    _refuse_in_place(out, overwrite_input)
+    return _order_statistic(a, q, axis, method, keepdims, True, 0.01, weights)
 
 
 def nanmedian(
@@ -276,14 +275,14 @@ def nanmedian(
     >>> float(nanmedian(np.array([1.0, math.nan, 3.0])))
     2.0
     """
-    _refuse_in_place("nanmedian", out, overwrite_input)
-    return _order_statistic("nanmedian", a, 0.5, axis, "midpoint", keepdims, True)
+    _refuse_in_place(out, overwrite_input)
+    return _order_statistic(a, 0.5, axis, "midpoint", keepdims, True)
 
 
-def _refuse_in_place(function_name: str, out: object, overwrite: bool) -> None:
+def _refuse_in_place(out: object, overwrite: bool) -> None:
     if out is not None or overwrite:
         raise ShapeError(
-            f"{function_name}: arrays are immutable, so out= and overwrite_input= are not supported"
+            f"{name_user_call()}: arrays are immutable, so out= and overwrite_input= are not supported"
         )
 
 
@@ -317,22 +316,22 @@ def average(
     >>> float(average(np.array([1.0, 4.0]), weights=np.array([2, 1])))
     2.0
     """
-    x = as_operand(a, "average")
+    x = as_operand(a)
     if weights is None:
         result = reducing.mean(x, axis, None, keepdims)
         count = x.type.size // maximum(result.type.size, 1)
         total = broadcast_to(size_scalar(count, result.type.dtype, False), result.type.shape)
         return (result, total) if returned else result
-    x, w = promote_dtypes(x, as_operand(weights, "average"))
+    x, w = promote_dtypes(x, as_operand(weights))
     x, w = arithmetic.to_inexact(x), arithmetic.to_inexact(w)
     if w.type.shape != x.type.shape:
         if axis is None:
             raise ShapeError(
                 f"average: weights {w.type!r} have not the shape of {x.type!r}; a vector needs an axis"
             )
-        ordered = normalize_axes("average", axis, x.type)
+        ordered = normalize_axes(axis, x.type)
         axes_as_passed = axis if isinstance(axis, Sequence) else (axis,)
-        axes = [normalize_axis("average", i, x.type.ndim, x.type) for i in axes_as_passed]
+        axes = [normalize_axis(i, x.type.ndim, x.type) for i in axes_as_passed]
         if w.type.shape != tuple([x.type.shape[i] for i in axes]):
             which = f"axis {axes[0]}" if len(axes) == 1 else f"axes {tuple(axes)}"
             raise ShapeError(f"average: weights {w.type!r} do not fit {which} of {x.type!r}")
@@ -373,9 +372,9 @@ def cov(
     [[0.5, 1.0], [1.0, 2.0]]
     """
     refuse_mixed_dtypes(m, y)
-    x = _convert_inexact("cov", m, dtype)
+    x = _convert_inexact(m, dtype)
     if y is not None:
-        x, other = promote_dtypes(x, _convert_inexact("cov", y, dtype))
+        x, other = promote_dtypes(x, _convert_inexact(y, dtype))
         x = shaping.concatenate([_check_variables(x, rowvar), _check_variables(other, rowvar)], 0)
     else:
         x = _check_variables(x, rowvar)
@@ -384,7 +383,7 @@ def cov(
     weights: Array | None = None
     for weight_vector, name in ((fweights, "fweights"), (aweights, "aweights")):
         if weight_vector is not None:
-            w = as_operand(weight_vector, "cov")
+            w = as_operand(weight_vector)
             if w.type.shape != (n,):
                 raise ShapeError(f"cov: {name} {w.type!r} do not fit {n} observations")
             w = convert(w, dtypes.real_dtype(x.type.dtype))
@@ -409,13 +408,13 @@ def cov(
     return shaping.squeeze(product)
 
 
-def _convert_inexact(function_name: str, x: Operand, dtype: DTypeLike | None) -> Array:
-    result = arithmetic.to_inexact(as_operand(x, function_name))
+def _convert_inexact(x: Operand, dtype: DTypeLike | None) -> Array:
+    result = arithmetic.to_inexact(as_operand(x))
     if dtype is None:
         return result
     requested_dtype = dtypes.canonicalize_requested(dtype)
     if not dtypes.is_inexact(requested_dtype):
-        raise DTypeError(f"{function_name}: dtype must be floating or complex, got {requested_dtype.name}")
+        raise DTypeError(f"{name_user_call()}: dtype must be floating or complex, got {requested_dtype.name}")
     return convert(result, requested_dtype)
 
 

@@ -217,16 +217,16 @@ class ufunc(Generic[P, R]):
         """
         self._binary("reduce")
         name = f"{self.__name__}.reduce"
-        refuse_out(name, out)
-        x = as_operand(a, name)
-        axes = normalize_axes(name, axis, x.type)
+        refuse_out(out)
+        x = as_operand(a)
+        axes = normalize_axes(axis, x.type)
         if self._reduce is not None and dtype is None and (where is None or self.identity is not None):
             if where is not None:
-                chosen = broadcast_to(reducing.as_mask(name, where, x.type.ndim), x.type.shape)
-                x = arithmetic.where(chosen, x, convert(as_operand(self.identity, name), x.type.dtype))
+                chosen = broadcast_to(reducing.as_mask(where, x.type.ndim), x.type.shape)
+                x = arithmetic.where(chosen, x, convert(as_operand(self.identity), x.type.dtype))
             if self.identity is not None or all([x.type.shape[i] for i in axes]):
                 reduced = self._reduce(x, axis=axes, keepdims=keepdims)
-                return reduced if initial is None else self._combined(reduced, as_operand(initial, name))
+                return reduced if initial is None else self._combined(reduced, as_operand(initial))
         remaining_axes = [i for i in range(x.type.ndim) if i not in axes]
         sizes = [x.type.shape[i] for i in remaining_axes]
 
@@ -243,11 +243,11 @@ class ufunc(Generic[P, R]):
             )
         mask = None
         if where is not None:
-            mask = in_front(broadcast_to(reducing.as_mask(name, where), x.type.shape))
+            mask = in_front(broadcast_to(reducing.as_mask(where), x.type.shape))
         if first is None:
             carry, y = y[0], y[1:]
         else:
-            carry = broadcast_to(convert(as_operand(first, name), y.type.dtype), tuple(sizes))
+            carry = broadcast_to(convert(as_operand(first), y.type.dtype), tuple(sizes))
 
         def step(value: Array, part: tuple[Array, Array | None]) -> tuple[Array, None]:
             element, chosen = part
@@ -275,10 +275,9 @@ class ufunc(Generic[P, R]):
         [1, 3, 6]
         """
         self._binary("accumulate")
-        name = f"{self.__name__}.accumulate"
-        refuse_out(name, out)
-        x = as_operand(a, name)
-        along = normalize_axis(name, axis, x.type.ndim, x.type)
+        refuse_out(out)
+        x = as_operand(a)
+        along = normalize_axis(axis, x.type.ndim, x.type)
         if self._accumulate is not None and dtype is None:
             return self._accumulate(x, axis=along)
         y = self._start(shaping.moveaxis(x, along, 0), dtype)
@@ -319,11 +318,11 @@ class ufunc(Generic[P, R]):
         """
         self._binary("reduceat")
         name = f"{self.__name__}.reduceat"
-        refuse_out(name, out)
-        x, starts = as_operand(a, name), as_operand(indices, name)
+        refuse_out(out)
+        x, starts = as_operand(a), as_operand(indices)
         if starts.type.ndim != 1 or starts.type.kind not in "iu":
             raise ShapeError(f"{name}: indices must be a vector of integers, got {starts.type!r}")
-        along = normalize_axis(name, axis, x.type.ndim, x.type)
+        along = normalize_axis(axis, x.type.ndim, x.type)
         if self._reduceat is not None and dtype is None:
             return self._reduceat(x, indices=starts, axis=along)
         y = self._start(shaping.moveaxis(x, along, 0), dtype)
@@ -370,7 +369,7 @@ class ufunc(Generic[P, R]):
             )
         if (self.nin == 1) != (b is None) or self.nin > 2 or self.nout != 1:
             raise TypeError(f"{name}: {self.__name__} takes {self.nin} operands and has {self.nout} results")
-        x = as_operand(a, name)
+        x = as_operand(a)
         if b is None:
             return x.at[indices].apply(lambda v: convert(as_operand(self._apply(v)), x.type.dtype))
         if self._at is not None:
@@ -380,7 +379,7 @@ class ufunc(Generic[P, R]):
             return updated
         # The index of each element that is addressed, one after the other.
         numbers = shaping.reshape(iota_along_axis((x.type.size,), 0), x.type.shape)[indices]
-        others = shaping.reshape(broadcast_to(as_operand(b, name), numbers.type.shape), -1)
+        others = shaping.reshape(broadcast_to(as_operand(b), numbers.type.shape), -1)
 
         def step(flat: Array, part: tuple[Array, Array]) -> tuple[Array, None]:
             index, other = part
@@ -408,7 +407,7 @@ class ufunc(Generic[P, R]):
         """
         if self.nin != 2:
             raise TypeError(f"{self.__name__}.outer: only for functions of two operands; it has {self.nin}")
-        x, y = as_operand(A, f"{self.__name__}.outer"), as_operand(B, f"{self.__name__}.outer")
+        x, y = as_operand(A), as_operand(B)
         refuse_mixed_dtypes(x, y)
         ranks = (1,) * x.type.ndim, (1,) * y.type.ndim
         result: Array = self._apply(
@@ -468,7 +467,7 @@ def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: An
     >>> both.reduce(enp.array([1, 2, 3])).tolist(), both.outer(enp.array([1, 2]), 5).tolist()
     (123, [15, 25])
     """
-    check_function("frompyfunc", func)
+    check_function(func)
     if nin < 1 or nout < 1:
         raise ShapeError(f"frompyfunc: takes at least one operand and result, got {nin} and {nout}")
     made = ufunc(vectorize(func), nin, nout, identity=identity)

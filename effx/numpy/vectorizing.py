@@ -66,7 +66,7 @@ def vectorize(
     """
     if pyfunc is None:
         return partial(vectorize, excluded=excluded, signature=signature)
-    check_function("vectorize", pyfunc)
+    check_function(pyfunc)
     for item in excluded:
         if type(item) is not str and (type(item) is not int or item < 0):
             raise TransformError(f"vectorize: excluded must hold positions from 0 and names, got {item!r}")
@@ -84,7 +84,7 @@ def vectorize(
                 f"vectorize: argument {absent[0]} of {name} is None, and has no core dimensions {about}"
             )
         argument_indices = [i for i in range(len(args)) if i not in excluded and i not in absent]
-        arrays = [as_operand(args[i], "vectorize") for i in argument_indices]
+        arrays = [as_operand(args[i]) for i in argument_indices]
         ins: Sequence[Core] = [()] * len(argument_indices) if cores is None else cores[0]
         if len(ins) != len(argument_indices):
             raise TransformError(
@@ -102,7 +102,7 @@ def vectorize(
                 )
             batches.append(shape[: len(shape) - n])
             _bind_core_sizes(sizes, core, shape[len(shape) - n :], f"input with shape {shape}", about)
-        check_rank_promotion("vectorize", [len(batch) for batch in batches], arrays)
+        check_rank_promotion([len(batch) for batch in batches], arrays)
         batch = broadcast_shapes(*batches) if batches else ()
 
         def core_function(*elements: Array) -> PyTree:
@@ -132,15 +132,11 @@ def vectorize(
     return vectorized
 
 
-def _bind_core_sizes(
-    sizes: dict[str, int], core: Core, shape: Sequence[int], function_name: str, about: str
-) -> None:
+def _bind_core_sizes(sizes: dict[str, int], core: Core, shape: Sequence[int], value: str, about: str) -> None:
     for label, size in zip(core, shape, strict=True):
         known = sizes.setdefault(label, size)
         if known != size:
-            raise ShapeError(
-                f"vectorize: {function_name} has {label}={size}, which elsewhere is {known} {about}"
-            )
+            raise ShapeError(f"vectorize: {value} has {label}={size}, which elsewhere is {known} {about}")
 
 
 def _check_results(result: PyTree, outs: Sequence[Core] | None, sizes: dict[str, int], about: str) -> None:
@@ -151,7 +147,7 @@ def _check_results(result: PyTree, outs: Sequence[Core] | None, sizes: dict[str,
     if len(outs) != len(results) or (len(outs) > 1 and not several):
         raise TransformError(f"vectorize: expected {len(outs)} results, got {len(results)} {about}")
     for y, core in zip(results, outs, strict=True):
-        shape = as_operand(cast("Array", y), "vectorize").type.shape
+        shape = as_operand(cast("Array", y)).type.shape
         if len(shape) != len(core):
             raise ShapeError(
                 f"vectorize: result with shape {shape} does not have the core dimensions {core} {about}"

@@ -7,7 +7,7 @@ from effx.array import Array, Operand
 from effx.array.promotion import as_operand, broadcast_shapes
 from effx.array.shaping import to_shape
 from effx.dtypes import DType, DTypeLike
-from effx.errors import DTypeError, OptionError, ShapeError, warn_user
+from effx.errors import DTypeError, OptionError, ShapeError, name_user_call, warn_user
 from effx.flag_values import RawKeys
 from effx.flags import debug_key_reuse, default_prng_impl, legacy_prng_key
 from effx.ir.ops.convert import Bitcast
@@ -17,33 +17,32 @@ KEY = array_type(dtypes.uint32, (2,))
 ShapeLike = int | Sequence[int]
 
 
-def check_key(function_name: str, key: Operand, uses: bool = True) -> Array:
+def check_key(key: Operand, uses: bool = True) -> Array:
     """Returns one key as an array: typed, or the words u32[2] where raw keys are those of threefry2x32.
 
     Args:
-        function_name: the function, for errors. key: what it was given.
         uses: whether the key is used up, which `debug_key_reuse` checks.
 
     Raises:
         DTypeError: it is no key, or there are several.
     """
-    result = key if isinstance(key, Array) else as_operand(key, function_name)
+    result = key if isinstance(key, Array) else as_operand(key)
     t, default = result.type, default_prng_impl.value
     if t.dtype == dtypes.uint32 and (level := legacy_prng_key.value) != "allow":
-        refuse_raw(function_name, t, level)
+        refuse_raw(t, level)
     if t is KEY and default == "threefry2x32":
         return result
     if dtypes.is_key(t.dtype):
         if t.shape:
-            raise DTypeError(f"{function_name}: takes one key, got {t!r}; use vmap for many keys")
-        return mark_keys_used(result, function_name) if uses and debug_key_reuse.value else result
+            raise DTypeError(f"{name_user_call()}: takes one key, got {t!r}; use vmap for many keys")
+        return mark_keys_used(result, name_user_call()) if uses and debug_key_reuse.value else result
     count = dtypes.KEYS[default].itemsize // 4
     if t.dtype == dtypes.uint32 and t.shape == (count,):
         return result if count == 2 else Bitcast(dtypes.KEYS[default])(result)
     if t.dtype == dtypes.uint32 and t.ndim > 1 and t.shape[-1] == count:
-        raise DTypeError(f"{function_name}: takes one key u32[{count}], got {t!r}; use vmap for many keys")
+        raise DTypeError(f"{name_user_call()}: takes one key u32[{count}], got {t!r}; use vmap for many keys")
     raise DTypeError(
-        f"{function_name}: takes a key as random.key gives it, or its words u32[{count}], got {t!r}"
+        f"{name_user_call()}: takes a key as random.key gives it, or its words u32[{count}], got {t!r}"
     )
 
 
@@ -54,21 +53,19 @@ def mark_keys_used(keys: Array, user: str | None) -> Array:
     return TakeKey(user)(keys)
 
 
-def refuse_raw(function_name: str, t: ArrayType, level: RawKeys) -> None:
+def refuse_raw(t: ArrayType, level: RawKeys) -> None:
     """Warns of a key of plain words, or refuses it.
 
     Raises:
         DTypeError: `legacy_prng_key` is "error".
     """
-    text = (
-        f"{function_name}: got the raw key {t!r}, and legacy_prng_key is {level!r}; make keys with random.key"
-    )
+    text = f"{name_user_call()}: got the raw key {t!r}, and legacy_prng_key is {level!r}; make keys with random.key"
     if level == "error":
         raise DTypeError(text)
     warn_user(text)
 
 
-def check_sizes(function_name: str, shape: int | Sequence[int]) -> Shape:
+def check_sizes(shape: int | Sequence[int]) -> Shape:
     """Returns a shape as a tuple of sizes.
 
     Raises:
@@ -76,13 +73,13 @@ def check_sizes(function_name: str, shape: int | Sequence[int]) -> Shape:
     """
     if type(shape) is tuple and all([type(n) is int and n >= 0 for n in shape]):
         return shape
-    sizes = to_shape(function_name, shape)
+    sizes = to_shape(shape)
     if any(n < 0 for n in sizes):
-        raise ShapeError(f"{function_name}: sizes must not be negative, got {list(sizes)}")
+        raise ShapeError(f"{name_user_call()}: sizes must not be negative, got {list(sizes)}")
     return sizes
 
 
-def floating_dtype(function_name: str, dtype: "DTypeLike | None", kinds: str = "f") -> DType:
+def floating_dtype(dtype: "DTypeLike | None", kinds: str = "f") -> DType:
     """Returns the floating dtype that a user requests, the default one for None.
 
     Raises:
@@ -91,16 +88,16 @@ def floating_dtype(function_name: str, dtype: "DTypeLike | None", kinds: str = "
     result = dtypes.canonicalize_requested(float if dtype is None else dtype)
     if result == dtypes.float4_e2m1fn:
         raise DTypeError(
-            f"{function_name}: the dtype must have 8 bits or more, got {result}; draw others and convert them"
+            f"{name_user_call()}: the dtype must have 8 bits or more, got {result}; draw others and convert them"
         )
     if dtypes.is_floating(result) or ("c" in kinds and dtypes.is_complex(result)):
         return result
     raise DTypeError(
-        f"{function_name}: the dtype must be floating{' or complex' * ('c' in kinds)}, got {result}"
+        f"{name_user_call()}: the dtype must be floating{' or complex' * ('c' in kinds)}, got {result}"
     )
 
 
-def is_high_precision(function_name: str, mode: str | None) -> bool:
+def is_high_precision(mode: str | None) -> bool:
     """Says whether a sampler's mode requests twice the digits.
 
     Raises:
@@ -108,10 +105,10 @@ def is_high_precision(function_name: str, mode: str | None) -> bool:
     """
     if mode in ("high", "low", None):
         return mode == "high"
-    raise OptionError(f"{function_name}: mode must be 'high' or 'low', got {mode!r}")
+    raise OptionError(f"{name_user_call()}: mode must be 'high' or 'low', got {mode!r}")
 
 
-def check_gumbel_mode(function_name: str, mode: str | None) -> str:
+def check_gumbel_mode(mode: str | None) -> str:
     """Returns the mode of Gumbel noise: how many bits make a number.
 
     Raises:
@@ -119,7 +116,7 @@ def check_gumbel_mode(function_name: str, mode: str | None) -> str:
     """
     if mode in ("highest", "high", "low", None):
         return mode or "low"
-    raise OptionError(f"{function_name}: mode must be 'highest', 'high' or 'low', got {mode!r}")
+    raise OptionError(f"{name_user_call()}: mode must be 'highest', 'high' or 'low', got {mode!r}")
 
 
 def can_broadcast(shape: Shape, target: Shape) -> bool:
@@ -128,19 +125,20 @@ def can_broadcast(shape: Shape, target: Shape) -> bool:
     return offset >= 0 and all([n in (1, target[i + offset]) for i, n in enumerate(shape)])
 
 
-def check_sample_shape(function_name: str, shape: ShapeLike | None, *bounds: Operand) -> Shape:
+def check_sample_shape(shape: ShapeLike | None, *bounds: Operand) -> Shape:
     """Returns the shape of a sample; its parameters must broadcast to it.
 
     Raises:
         ShapeError: they do not.
     """
-    arrays = [as_operand(b, function_name) for b in bounds]
+    arrays = [as_operand(b) for b in bounds]
     joint = broadcast_shapes(*[a.type.shape for a in arrays])
     if shape is None:
         return joint
-    sizes = check_sizes(function_name, shape)
+    sizes = check_sizes(shape)
     if not can_broadcast(joint, sizes):
         raise ShapeError(
-            f"{function_name}: parameters {', '.join(repr(a.type) for a in arrays)} do not broadcast to shape {list(sizes)}"
+            f"{name_user_call()}: parameters {', '.join(repr(a.type) for a in arrays)} do not broadcast to "
+            f"shape {list(sizes)}"
         )
     return sizes

@@ -66,13 +66,13 @@ def uniform(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, uniform, key, shape, dtype, minval, maxval)
-    checked_key, kind = check_key("uniform", key), floating_dtype("uniform", dtype)
+    checked_key, kind = check_key(key), floating_dtype(dtype)
     if type(minval) is float and type(maxval) is float:
-        sizes = check_sizes("uniform", shape)
+        sizes = check_sizes(shape)
         if minval == 0.0 and maxval == 1.0:
             return _unit(checked_key, shape=sizes, dtype=kind)
     else:
-        sizes = check_sample_shape("uniform", shape, minval, maxval)
+        sizes = check_sample_shape(shape, minval, maxval)
     return _uniform(checked_key, shape=sizes, dtype=kind, minval=minval, maxval=maxval)
 
 
@@ -108,12 +108,12 @@ def truncated_normal(
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, truncated_normal, key, lower, upper, shape, dtype)
     for bound in (lower, upper):
-        t = as_operand(bound, "truncated_normal").type
+        t = as_operand(bound).type
         if t.kind == "c":
             raise DTypeError(f"truncated_normal: bounds must be real, got {t!r}")
     sizes, kind = (
-        check_sample_shape("truncated_normal", shape, lower, upper),
-        floating_dtype("truncated_normal", dtype),
+        check_sample_shape(shape, lower, upper),
+        floating_dtype(dtype),
     )
     # Of plain numbers, as initializers use them, it is known here.
     is_central = (
@@ -122,9 +122,7 @@ def truncated_normal(
         and lower <= floats.CENTRAL
         and upper >= -floats.CENTRAL
     )
-    return _truncated(
-        check_key("truncated_normal", key), lower, upper, shape=sizes, dtype=kind, is_central=is_central
-    )
+    return _truncated(check_key(key), lower, upper, shape=sizes, dtype=kind, is_central=is_central)
 
 
 def normal(
@@ -152,9 +150,9 @@ def normal(
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, normal, key, shape, dtype)
     return _normal(
-        check_key("normal", key),
-        shape=check_sizes("normal", shape),
-        dtype=floating_dtype("normal", dtype, "fc"),
+        check_key(key),
+        shape=check_sizes(shape),
+        dtype=floating_dtype(dtype, "fc"),
     )
 
 
@@ -183,9 +181,9 @@ def exponential(
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, exponential, key, shape, dtype)
     return _exponential(
-        check_key("exponential", key),
-        shape=check_sizes("exponential", shape),
-        dtype=floating_dtype("exponential", dtype),
+        check_key(key),
+        shape=check_sizes(shape),
+        dtype=floating_dtype(dtype),
     )
 
 
@@ -220,8 +218,8 @@ def gumbel(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, gumbel, key, shape, dtype, mode)
-    return _gumbels[check_gumbel_mode("gumbel", mode)](
-        check_key("gumbel", key), shape=check_sizes("gumbel", shape), dtype=floating_dtype("gumbel", dtype)
+    return _gumbels[check_gumbel_mode(mode)](
+        check_key(key), shape=check_sizes(shape), dtype=floating_dtype(dtype)
     )
 
 
@@ -249,9 +247,7 @@ def laplace(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, laplace, key, shape, dtype)
-    return _laplace(
-        check_key("laplace", key), shape=check_sizes("laplace", shape), dtype=floating_dtype("laplace", dtype)
-    )
+    return _laplace(check_key(key), shape=check_sizes(shape), dtype=floating_dtype(dtype))
 
 
 def logistic(
@@ -279,9 +275,9 @@ def logistic(
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, logistic, key, shape, dtype)
     return _logistic(
-        check_key("logistic", key),
-        shape=check_sizes("logistic", shape),
-        dtype=floating_dtype("logistic", dtype),
+        check_key(key),
+        shape=check_sizes(shape),
+        dtype=floating_dtype(dtype),
     )
 
 
@@ -309,6 +305,4 @@ def cauchy(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, cauchy, key, shape, dtype)
-    return _cauchy(
-        check_key("cauchy", key), shape=check_sizes("cauchy", shape), dtype=floating_dtype("cauchy", dtype)
-    )
+    return _cauchy(check_key(key), shape=check_sizes(shape), dtype=floating_dtype(dtype))

@@ -12,7 +12,7 @@ from effx.array.arithmetic import where
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert
 from effx.array.shaping import stack
 from effx.dtypes import DType, DTypeLike
-from effx.errors import DTypeError, OptionError, ShapeError
+from effx.errors import DTypeError, OptionError, ShapeError, name_user_call
 from effx.families.gamma import COARSE_LGAMMA
 from effx.ir.types import Shape
 from effx.lax.control.loops import while_loop
@@ -188,10 +188,10 @@ _approximate_poisson = jit(approximate_poisson_counts, static_argnames=STATIC)
 _multinomial = jit(multinomial_counts, static_argnames=(*STATIC, "unroll"))
 
 
-def _integer_dtype(function_name: str, dtype: "DTypeLike | None") -> DType:
+def _integer_dtype(dtype: "DTypeLike | None") -> DType:
     result = dtypes.canonicalize_requested(int if dtype is None else dtype)
     if not dtypes.is_integer(result):
-        raise DTypeError(f"{function_name}: the dtype must be an integer one, got {result}")
+        raise DTypeError(f"{name_user_call()}: the dtype must be an integer one, got {result}")
     return result
 
 
@@ -217,9 +217,9 @@ def poisson(
         return apply_with_sharding(out_sharding, poisson, key, lam, shape, dtype, method=method)
     if method not in ("exact", "approximate"):
         raise OptionError(f"poisson: method must be 'exact' or 'approximate', got {method!r}")
-    sizes = check_sample_shape("poisson", shape, lam)
+    sizes = check_sample_shape(shape, lam)
     draw = _poisson if method == "exact" else _approximate_poisson
-    return draw(check_key("poisson", key), lam, shape=sizes, dtype=_integer_dtype("poisson", dtype))
+    return draw(check_key(key), lam, shape=sizes, dtype=_integer_dtype(dtype))
 
 
 def binomial(
@@ -231,8 +231,8 @@ def binomial(
     >>> binomial(effx.random.PRNGKey(7), 5, 0.3, (4,))
     Array([2., 2., 2., 2.], dtype=float32)
     """
-    sizes = check_sample_shape("binomial", shape, n, p)
-    return _binomial(check_key("binomial", key), n, p, shape=sizes, dtype=floating_dtype("binomial", dtype))
+    sizes = check_sample_shape(shape, n, p)
+    return _binomial(check_key(key), n, p, shape=sizes, dtype=floating_dtype(dtype))
 
 
 def geometric(
@@ -251,8 +251,8 @@ def geometric(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, geometric, key, p, shape, dtype)
-    sizes = check_sample_shape("geometric", shape, p)
-    return _geometric(check_key("geometric", key), p, shape=sizes, dtype=_integer_dtype("geometric", dtype))
+    sizes = check_sample_shape(shape, p)
+    return _geometric(check_key(key), p, shape=sizes, dtype=_integer_dtype(dtype))
 
 
 def multinomial(
@@ -281,14 +281,12 @@ def multinomial(
     >>> multinomial(effx.random.PRNGKey(7), 10, np.array([0.2, 0.3, 0.5]))
     Array([2., 4., 4.], dtype=float32)
     """
-    chances = as_operand(p, "multinomial").type
+    chances = as_operand(p).type
     if not chances.shape:
         raise ShapeError(f"multinomial: p must have an axis of categories, got {chances!r}")
-    trials = as_operand(n, "multinomial").type.shape
-    sizes = (
-        broadcast_shapes(trials, chances.shape[:-1]) if shape is None else check_sizes("multinomial", shape)
-    )
-    check_sample_shape("multinomial", sizes, n)
-    check_sample_shape("multinomial", (*sizes, chances.shape[-1]), p)
-    kind = floating_dtype("multinomial", dtype)
-    return _multinomial(check_key("multinomial", key), n, p, shape=sizes, dtype=kind, unroll=unroll)
+    trials = as_operand(n).type.shape
+    sizes = broadcast_shapes(trials, chances.shape[:-1]) if shape is None else check_sizes(shape)
+    check_sample_shape(sizes, n)
+    check_sample_shape((*sizes, chances.shape[-1]), p)
+    kind = floating_dtype(dtype)
+    return _multinomial(check_key(key), n, p, shape=sizes, dtype=kind, unroll=unroll)

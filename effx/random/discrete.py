@@ -60,7 +60,7 @@ def bits(
     result_dtype = dtypes.canonicalize("uint64") if dtype is None else dtypes.canonicalize_requested(dtype)
     if not dtypes.is_unsigned(result_dtype) or dtypes.bits(result_dtype) < 8:
         raise DTypeError(f"bits: the dtype must be an unsigned integer of 8 to 64 bits, got {result_dtype}")
-    return _bits(check_key("bits", key), width=dtypes.bits(result_dtype), shape=check_sizes("bits", shape))
+    return _bits(check_key(key), width=dtypes.bits(result_dtype), shape=check_sizes(shape))
 
 
 def randint(
@@ -99,12 +99,12 @@ def randint(
     if not dtypes.is_integer(result_dtype) or dtypes.bits(result_dtype) < 8:
         raise DTypeError(f"randint: the dtype must be an integer of 8 to 64 bits, got {result_dtype}")
     minval, maxval = convert_whole_float(minval), convert_whole_float(maxval)
-    sizes = check_sample_shape("randint", shape, minval, maxval)
+    sizes = check_sample_shape(shape, minval, maxval)
     for bound in (minval, maxval):
-        t = as_operand(bound, "randint").type
+        t = as_operand(bound).type
         if t.kind not in "biu":
             raise DTypeError(f"randint: bounds must be integers, got {t!r}")
-    return _randint(check_key("randint", key), minval, maxval, shape=sizes, dtype=result_dtype)
+    return _randint(check_key(key), minval, maxval, shape=sizes, dtype=result_dtype)
 
 
 def randint_integers(key: Array, minval: Operand, maxval: Operand, shape: Shape, dtype: DType) -> Array:
@@ -185,13 +185,13 @@ def bernoulli(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, bernoulli, key, p, shape, mode)
-    t = as_operand(p, "bernoulli").type
+    t = as_operand(p).type
     if t.kind != "f":
         raise DTypeError(f"bernoulli: the probability must be floating, got {t!r}")
     if mode is None:
         raise OptionError("bernoulli: mode must be 'high' or 'low', got None")
-    draw = _fine_bernoulli if is_high_precision("bernoulli", mode) else _bernoulli
-    return draw(check_key("bernoulli", key), p, shape=check_sample_shape("bernoulli", shape, p))
+    draw = _fine_bernoulli if is_high_precision(mode) else _bernoulli
+    return draw(check_key(key), p, shape=check_sample_shape(shape, p))
 
 
 def _bernoulli_body(key: Array, p: Operand, shape: Shape) -> Array:
@@ -236,9 +236,7 @@ def rademacher(
     result_dtype = dtypes.canonicalize_requested(int if dtype is None else dtype)
     if result_dtype == dtypes.bool_ or dtypes.is_unsigned(result_dtype):
         raise DTypeError(f"rademacher: the dtype must be signed, floating or complex, got {result_dtype}")
-    return _rademacher(
-        check_key("rademacher", key), shape=check_sizes("rademacher", shape), dtype=result_dtype
-    )
+    return _rademacher(check_key(key), shape=check_sizes(shape), dtype=result_dtype)
 
 
 def rademacher_signs(key: Array, shape: Shape, dtype: DType) -> Array:
@@ -285,12 +283,12 @@ def categorical(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, categorical, key, logits, axis, shape, replace, mode)
-    t = as_operand(logits, "categorical").type
+    t = as_operand(logits).type
     if t.kind == "c":
         raise DTypeError(f"categorical: logits must be real, got {t!r}")
-    resolved_axis = normalize_axis("categorical", axis, t.ndim, t)
+    resolved_axis = normalize_axis(axis, t.ndim, t)
     batch = (*t.shape[:resolved_axis], *t.shape[resolved_axis + 1 :])
-    sizes = batch if shape is None else check_sizes("categorical", shape)
+    sizes = batch if shape is None else check_sizes(shape)
     if len(sizes) < len(batch) or not can_broadcast(batch, sizes[len(sizes) - len(batch) :]):
         raise ShapeError(
             f"categorical: shape {list(sizes)} does not end in {list(batch)}, the batch axes of {t!r}"
@@ -298,7 +296,7 @@ def categorical(
     if t.shape[resolved_axis] == 0:
         raise ShapeError(f"categorical: axis {resolved_axis} of {t!r} holds no categories")
     prefix = sizes[: len(sizes) - len(batch)]
-    checked_key, noise = check_key("categorical", key), check_gumbel_mode("categorical", mode)
+    checked_key, noise = check_key(key), check_gumbel_mode(mode)
     if replace:
         rest = sizes[len(prefix) :]
         return _categorical(checked_key, logits, axis=resolved_axis, prefix=prefix, batch=rest, mode=noise)

@@ -17,7 +17,7 @@ from effx.array.arithmetic import where
 from effx.array.promotion import as_operand, broadcast_to, convert, refuse_mixed_dtypes
 from effx.array.shaping import reshape
 from effx.dtypes import DType, DTypeLike
-from effx.errors import OptionError, ShapeError
+from effx.errors import OptionError, ShapeError, name_user_call
 from effx.ir.types import Shape
 from effx.lax.control.loops import while_loop
 from effx.lax.control.scans import map as map_
@@ -183,9 +183,9 @@ _generalized = jit(generalized_normal_floats, static_argnames=STATIC)
 _ball = jit(ball_floats, static_argnames=(*STATIC, "d"))
 
 
-def _check_method(function_name: str, method: str) -> None:
+def _check_method(method: str) -> None:
     if method not in METHODS:
-        raise OptionError(f"{function_name}: method must be 'exact' or 'approximate', got {method!r}")
+        raise OptionError(f"{name_user_call()}: method must be 'exact' or 'approximate', got {method!r}")
 
 
 def loggamma(
@@ -205,11 +205,9 @@ def loggamma(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, loggamma, key, a, shape, dtype, method=method)
-    _check_method("loggamma", method)
-    sizes = check_sample_shape("loggamma", shape, a)
-    return _loggamma(
-        check_key("loggamma", key), a, shape=sizes, dtype=floating_dtype("loggamma", dtype), method=method
-    )
+    _check_method(method)
+    sizes = check_sample_shape(shape, a)
+    return _loggamma(check_key(key), a, shape=sizes, dtype=floating_dtype(dtype), method=method)
 
 
 def gamma(
@@ -229,12 +227,12 @@ def gamma(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, gamma, key, a, shape, dtype, method=method)
-    _check_method("gamma", method)
+    _check_method(method)
     return _gamma(
-        check_key("gamma", key),
+        check_key(key),
         a,
-        shape=check_sample_shape("gamma", shape, a),
-        dtype=floating_dtype("gamma", dtype),
+        shape=check_sample_shape(shape, a),
+        dtype=floating_dtype(dtype),
         method=method,
     )
 
@@ -258,13 +256,13 @@ def beta(
     refuse_mixed_dtypes(a, b)
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, beta, key, a, b, shape, dtype, method=method)
-    _check_method("beta", method)
+    _check_method(method)
     return _beta(
-        check_key("beta", key),
+        check_key(key),
         a,
         b,
-        shape=check_sample_shape("beta", shape, a, b),
-        dtype=floating_dtype("beta", dtype),
+        shape=check_sample_shape(shape, a, b),
+        dtype=floating_dtype(dtype),
         method=method,
     )
 
@@ -286,11 +284,9 @@ def chisquare(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, chisquare, key, df, shape, dtype, method=method)
-    _check_method("chisquare", method)
-    sizes = check_sample_shape("chisquare", shape, df)
-    return _chisquare(
-        check_key("chisquare", key), df, shape=sizes, dtype=floating_dtype("chisquare", dtype), method=method
-    )
+    _check_method(method)
+    sizes = check_sample_shape(shape, df)
+    return _chisquare(check_key(key), df, shape=sizes, dtype=floating_dtype(dtype), method=method)
 
 
 def f(
@@ -310,8 +306,8 @@ def f(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, f, key, dfnum, dfden, shape, dtype)
-    sizes = check_sample_shape("f", shape, dfnum, dfden)
-    return _f(check_key("f", key), dfnum, dfden, shape=sizes, dtype=floating_dtype("f", dtype))
+    sizes = check_sample_shape(shape, dfnum, dfden)
+    return _f(check_key(key), dfnum, dfden, shape=sizes, dtype=floating_dtype(dtype))
 
 
 def t(
@@ -330,9 +326,7 @@ def t(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, t, key, df, shape, dtype)
-    return _t(
-        check_key("t", key), df, shape=check_sample_shape("t", shape, df), dtype=floating_dtype("t", dtype)
-    )
+    return _t(check_key(key), df, shape=check_sample_shape(shape, df), dtype=floating_dtype(dtype))
 
 
 def generalized_normal(
@@ -351,9 +345,9 @@ def generalized_normal(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, generalized_normal, key, p, shape, dtype)
-    sizes = check_sample_shape("generalized_normal", shape, p)
-    kind = floating_dtype("generalized_normal", dtype)
-    return _generalized(check_key("generalized_normal", key), p, shape=sizes, dtype=kind)
+    sizes = check_sample_shape(shape, p)
+    kind = floating_dtype(dtype)
+    return _generalized(check_key(key), p, shape=sizes, dtype=kind)
 
 
 def ball(
@@ -373,8 +367,8 @@ def ball(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, ball, key, d, p, shape, dtype)
-    sizes, kind = check_sample_shape("ball", shape, p), floating_dtype("ball", dtype)
-    return _ball(check_key("ball", key), p, d=index(d), shape=sizes, dtype=kind)
+    sizes, kind = check_sample_shape(shape, p), floating_dtype(dtype)
+    return _ball(check_key(key), p, d=index(d), shape=sizes, dtype=kind)
 
 
 def dirichlet_floats(key: Array, alpha: Array, shape: Shape, dtype: DType) -> Array:
@@ -412,12 +406,10 @@ def dirichlet(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, dirichlet, key, alpha, shape, dtype)
-    array = as_operand(alpha, "dirichlet")
+    array = as_operand(alpha)
     if not array.type.shape:
         raise ShapeError(f"dirichlet: alpha must have an axis of categories, got {array.type!r}")
     batch = array.type.shape[:-1]
-    sizes = batch if shape is None else check_sizes("dirichlet", shape)
-    check_sample_shape("dirichlet", (*sizes, array.type.shape[-1]), array)
-    return _dirichlet(
-        check_key("dirichlet", key), array, shape=sizes, dtype=floating_dtype("dirichlet", dtype)
-    )
+    sizes = batch if shape is None else check_sizes(shape)
+    check_sample_shape((*sizes, array.type.shape[-1]), array)
+    return _dirichlet(check_key(key), array, shape=sizes, dtype=floating_dtype(dtype))

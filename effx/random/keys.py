@@ -16,7 +16,7 @@ from effx.array.promotion import as_operand, convert, convert_whole_float
 from effx.array.shaping import concatenate, stack
 from effx.dtypes import DType, SupportsDType
 from effx.effects import current_frame, perform
-from effx.errors import DTypeError, OptionError
+from effx.errors import DTypeError, OptionError, name_user_call
 from effx.flags import debug_key_reuse, default_prng_impl, enable_custom_prng, enable_x64
 from effx.ir.ops.convert import Bitcast
 from effx.ir.ops.elementwise import ShiftRightLogical
@@ -37,7 +37,7 @@ Key = NewType("Key", Array)
 KeyDTypeLike = str | DType | SupportsDType | None
 
 
-def _dtype_of(function_name: str, requested: KeyDTypeLike) -> DType:
+def _dtype_of(requested: KeyDTypeLike) -> DType:
     """Returns the dtype of keys that a user named: by the generator, or itself; None for the default one."""
     if requested is None:
         return dtypes.KEYS[default_prng_impl.value]
@@ -50,18 +50,18 @@ def _dtype_of(function_name: str, requested: KeyDTypeLike) -> DType:
         if isinstance(dtype, np.dtype) and dtypes.is_key(dtype):
             return dtype
     names = ", ".join(dtypes.KEYS)
-    raise OptionError(f"{function_name}: impl must be one of {names}, or a dtype of keys, got {requested!r}")
+    raise OptionError(
+        f"{name_user_call()}: impl must be one of {names}, or a dtype of keys, got {requested!r}"
+    )
 
 
-def _choose_dtype(function_name: str, impl: KeyDTypeLike, dtype: KeyDTypeLike) -> DType:
+def _choose_dtype(impl: KeyDTypeLike, dtype: KeyDTypeLike) -> DType:
     if impl is not None and dtype is not None:
-        raise DTypeError(f"{function_name}: takes impl or dtype, got both")
-    return _dtype_of(function_name, impl if dtype is None else dtype)
+        raise DTypeError(f"{name_user_call()}: takes impl or dtype, got both")
+    return _dtype_of(impl if dtype is None else dtype)
 
 
-def _seed_words(
-    function_name: str, seed: Operand, count: int
-) -> Array | np.ndarray[tuple[int], np.dtype[np.uint32]]:
+def _seed_words(seed: Operand, count: int) -> Array | np.ndarray[tuple[int], np.dtype[np.uint32]]:
     """The words of the key for a seed: on the host if the seed is a Python int."""
     if isinstance(seed, np.ndarray | np.generic) and seed.dtype in (np.int64, np.uint64) and not seed.shape:
         # Its lowest words count, as for a Python int: a seed is no number that a narrower dtype would change.
@@ -72,9 +72,9 @@ def _seed_words(
             raise OverflowError(f"python int {seed} is out of bounds for i64")
         high = (seed >> 32) & 0xFFFFFFFF if enable_x64.value else 0
         return np.asarray([high, seed & 0xFFFFFFFF] * (count // 2), np.uint32)
-    x = as_operand(seed, function_name)
+    x = as_operand(seed)
     if x.type.kind not in "biu" or x.type.shape:
-        raise DTypeError(f"{function_name}: the seed must be an integer scalar, got {x.type!r}")
+        raise DTypeError(f"{name_user_call()}: the seed must be an integer scalar, got {x.type!r}")
     low = convert(x, dtypes.uint32)
     high_word: Array = scalar(0, dtypes.uint32, False)
     if dtypes.bits(x.type.dtype) == 64:
@@ -104,7 +104,7 @@ def PRNGKey(seed: Operand, *, impl: KeyDTypeLike = None) -> Array:
     """
     if enable_custom_prng.value:
         return key(seed, impl=impl)
-    words = _seed_words("PRNGKey", seed, _dtype_of("PRNGKey", impl).itemsize // 4)
+    words = _seed_words(seed, _dtype_of(impl).itemsize // 4)
     if isinstance(words, Array):
         return words
     # Under a handler the key is a constant like any other.
@@ -134,8 +134,8 @@ def key(seed: Operand, *, impl: KeyDTypeLike = None, dtype: KeyDTypeLike = None)
     Array((), dtype=key<fry>) overlaying:
     [0 7]
     """
-    key_type = _choose_dtype("key", impl, dtype)
-    words = _seed_words("key", seed, key_type.itemsize // 4)
+    key_type = _choose_dtype(impl, dtype)
+    words = _seed_words(seed, key_type.itemsize // 4)
     if isinstance(words, Array):
         return Bitcast(key_type)(words)
     typed = words.view(key_type).reshape(())
@@ -155,7 +155,7 @@ def key_dtype(impl_spec: KeyDTypeLike = None) -> DType:
     >>> key_dtype("rbg") == key(0, impl="rbg").dtype
     True
     """
-    return _dtype_of("key_dtype", impl_spec)
+    return _dtype_of(impl_spec)
 
 
 def key_data(keys: Operand) -> Array:
@@ -173,7 +173,7 @@ def key_data(keys: Operand) -> Array:
     >>> key_data(key(7))
     Array([0, 7], dtype=uint32)
     """
-    return key_data_words(_check_keys("key_data", keys))
+    return key_data_words(_check_keys(keys))
 
 
 def wrap_key_data(key_bits_array: Operand, *, impl: KeyDTypeLike = None, dtype: KeyDTypeLike = None) -> Array:
@@ -195,8 +195,8 @@ def wrap_key_data(key_bits_array: Operand, *, impl: KeyDTypeLike = None, dtype: 
     Array((), dtype=key<fry>) overlaying:
     [0 7]
     """
-    key_type = _choose_dtype("wrap_key_data", impl, dtype)
-    x = as_operand(key_bits_array, "wrap_key_data")
+    key_type = _choose_dtype(impl, dtype)
+    x = as_operand(key_bits_array)
     count = key_type.itemsize // 4
     if x.type.dtype != dtypes.uint32 or x.type.shape[-1:] != (count,):
         raise DTypeError(
@@ -205,13 +205,15 @@ def wrap_key_data(key_bits_array: Operand, *, impl: KeyDTypeLike = None, dtype: 
     return Bitcast(key_type)(x)
 
 
-def _check_keys(function_name: str, keys: Operand) -> Array:
-    x = as_operand(keys, function_name)
+def _check_keys(keys: Operand) -> Array:
+    x = as_operand(keys)
     if dtypes.is_key(x.type.dtype):
         return x
     count = dtypes.KEYS[default_prng_impl.value].itemsize // 4
     if x.type.dtype != dtypes.uint32 or x.type.shape[-1:] != (count,):
-        raise DTypeError(f"{function_name}: takes typed keys, or the words u32[..., {count}], got {x.type!r}")
+        raise DTypeError(
+            f"{name_user_call()}: takes typed keys, or the words u32[..., {count}], got {x.type!r}"
+        )
     return x
 
 
@@ -243,9 +245,9 @@ def split(key: Operand, num: int | Sequence[int] = 2) -> Array:
     Array([[1797259609, 2579123966],
            [ 928981903, 3453687069]], dtype=uint32)
     """
-    shape = (num,) if type(num) is int and num >= 0 else check_sizes("split", num)
-    original = as_operand(key, "split")
-    return _match_rawness(original, _split(check_key("split", original), shape=shape))
+    shape = (num,) if type(num) is int and num >= 0 else check_sizes(num)
+    original = as_operand(key)
+    return _match_rawness(original, _split(check_key(original), shape=shape))
 
 
 def fold_in(key: Operand, data: Operand) -> Array:
@@ -265,12 +267,12 @@ def fold_in(key: Operand, data: Operand) -> Array:
     >>> fold_in(PRNGKey(0), 1)
     Array([ 928981903, 3453687069], dtype=uint32)
     """
-    original = as_operand(key, "fold_in")
-    checked_key = check_key("fold_in", original, uses=False)
+    original = as_operand(key)
+    checked_key = check_key(original, uses=False)
     data = convert_whole_float(data)
     if type(data) is int:
         return _match_rawness(original, _fold(checked_key, scalar(data, dtypes.uint32, False)))
-    number = as_operand(data, "fold_in")
+    number = as_operand(data)
     if number.type.kind not in "biu" or number.type.shape:
         raise DTypeError(f"fold_in: the number must be an integer scalar, got {number.type!r}")
     return _match_rawness(original, _fold(checked_key, convert(number, dtypes.uint32)))
@@ -282,7 +284,7 @@ def clone(key: Operand) -> Array:
     >>> clone(PRNGKey(7))
     Array([0, 7], dtype=uint32)
     """
-    checked_keys = _check_keys("clone", key)
+    checked_keys = _check_keys(key)
     return (
         mark_keys_used(checked_keys, None)
         if debug_key_reuse.value and dtypes.is_key(checked_keys.type.dtype)
@@ -296,4 +298,4 @@ def key_impl(keys: Operand) -> str:
     >>> key_impl(PRNGKey(7)), key_impl(key(7, impl="rbg"))
     ('threefry2x32', 'rbg')
     """
-    return IMPLEMENTATIONS.get(_check_keys("key_impl", keys).type.dtype, default_prng_impl.value)
+    return IMPLEMENTATIONS.get(_check_keys(keys).type.dtype, default_prng_impl.value)

@@ -4,7 +4,7 @@ from effx.array import Array, Operand, arithmetic, indexing
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, refuse_mixed_dtypes
 from effx.array.shaping import expand_dims
 from effx.dtypes import DTypeLike
-from effx.errors import OptionError, ShapeError
+from effx.errors import OptionError, ShapeError, name_user_call
 from effx.numpy import linalg
 from effx.numpy.linear import matvec
 from effx.random.arguments import ShapeLike, can_broadcast, check_key, check_sizes, floating_dtype
@@ -51,24 +51,23 @@ def multivariate_normal(
     refuse_mixed_dtypes(mean, cov)
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, multivariate_normal, key, mean, cov, shape, dtype, method)
-    function_name = "multivariate_normal"
-    sample_dtype = floating_dtype(function_name, dtype)
+    sample_dtype = floating_dtype(dtype)
     if method not in ("cholesky", "eigh", "svd"):
-        raise OptionError(f"{function_name}: method must be 'cholesky', 'eigh' or 'svd', got {method!r}")
+        raise OptionError(f"{name_user_call()}: method must be 'cholesky', 'eigh' or 'svd', got {method!r}")
     center, covariance = (
-        convert(as_operand(mean, function_name), sample_dtype),
-        convert(as_operand(cov, function_name), sample_dtype),
+        convert(as_operand(mean), sample_dtype),
+        convert(as_operand(cov), sample_dtype),
     )
     n = center.type.shape[-1:]
     if not n or covariance.type.shape[-2:] != n * 2:
         raise ShapeError(
-            f"{function_name}: the mean must be [..., n] and the covariance [..., n, n], got {center.type!r} and "
+            f"{name_user_call()}: the mean must be [..., n] and the covariance [..., n, n], got {center.type!r} and "
             f"{covariance.type!r}"
         )
     batch = broadcast_shapes(center.type.shape[:-1], covariance.type.shape[:-2])
-    sizes = batch if shape is None else check_sizes(function_name, shape)
+    sizes = batch if shape is None else check_sizes(shape)
     if not can_broadcast(batch, sizes):
-        raise ShapeError(f"{function_name}: the shape {list(sizes)} does not hold the batch {list(batch)}")
+        raise ShapeError(f"{name_user_call()}: the shape {list(sizes)} does not hold the batch {list(batch)}")
     if method == "cholesky":
         root = linalg.cholesky(covariance)
     else:
@@ -77,7 +76,7 @@ def multivariate_normal(
         else:
             values, vectors = linalg.eigh(covariance)
         root = vectors * expand_dims(arithmetic.maximum(values, 0.0) ** 0.5, -2)
-    samples = normal(check_key(function_name, key), (*sizes, *n), sample_dtype)
+    samples = normal(check_key(key), (*sizes, *n), sample_dtype)
     return broadcast_to(center + matvec(root, samples), (*sizes, *n))
 
 
@@ -115,10 +114,10 @@ def orthogonal(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, orthogonal, key, n, shape, dtype, m)
-    sample_dtype = floating_dtype("orthogonal", dtype, "fc")
+    sample_dtype = floating_dtype(dtype, "fc")
     rows, columns = n, n if m is None else m
     size = (max(rows, columns), min(rows, columns))
-    samples = normal(check_key("orthogonal", key), (*check_sizes("orthogonal", shape), *size), sample_dtype)
+    samples = normal(check_key(key), (*check_sizes(shape), *size), sample_dtype)
     q, r = linalg.qr(samples)
     # Made positive, the diagonal of r leaves no choice, which makes the distribution uniform.
     diagonal = indexing.diagonal(r, 0, -2, -1)

@@ -61,8 +61,8 @@ def permutation(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, permutation, key, x, axis, independent)
-    checked_key = check_key("permutation", key)
-    array = as_operand(x, "permutation")
+    checked_key = check_key(key)
+    array = as_operand(x)
     t = array.type
     if not t.shape:
         if t.kind not in "iu":
@@ -70,11 +70,9 @@ def permutation(
         n = index(x) if isinstance(x, int) else int(array)
         if n < 0:
             raise ShapeError(f"permutation: x must not be negative, got {n}")
-        normalize_axis("permutation", axis, 1)
+        normalize_axis(axis, 1)
         return _permuted_range(checked_key, n=n, dtype=t.dtype)
-    return _permuted(
-        checked_key, array, axis=normalize_axis("permutation", axis, t.ndim, t), independent=bool(independent)
-    )
+    return _permuted(checked_key, array, axis=normalize_axis(axis, t.ndim, t), independent=bool(independent))
 
 
 def _permuted_range_body(key: Array, n: int, dtype: dtypes.DType) -> Array:
@@ -152,15 +150,15 @@ def choice(
     Array([1.5, 1.5, 2.5, 2.5], dtype=float32)
     """
     checked_key, sizes, noise_mode = (
-        check_key("choice", key),
-        check_sizes("choice", _check_sequence(shape)),
-        check_gumbel_mode("choice", mode),
+        check_key(key),
+        check_sizes(_check_sequence(shape)),
+        check_gumbel_mode(mode),
     )
     a = convert_whole_float(a)
-    array = as_operand(a, "choice")
+    array = as_operand(a)
     t = array.type
     if t.shape:
-        resolved_axis = normalize_axis("choice", axis, t.ndim, t)
+        resolved_axis = normalize_axis(axis, t.ndim, t)
         n = t.shape[resolved_axis]
     else:
         if t.kind not in "iu":
@@ -176,7 +174,7 @@ def choice(
     elif p is None:
         indices = _places(checked_key, n=n, shape=sizes)
     else:
-        chances = as_operand(p, "choice").type
+        chances = as_operand(p).type
         if chances.shape != (n,):
             raise ShapeError(f"choice: p must have shape [{n}], one chance for each element, got {chances!r}")
         if chances.kind == "c":

@@ -108,10 +108,8 @@ def lognormal(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, lognormal, key, sigma, shape, dtype)
-    sizes = check_sample_shape("lognormal", shape, sigma)
-    return _lognormal(
-        check_key("lognormal", key), sigma, shape=sizes, dtype=floating_dtype("lognormal", dtype)
-    )
+    sizes = check_sample_shape(shape, sigma)
+    return _lognormal(check_key(key), sigma, shape=sizes, dtype=floating_dtype(dtype))
 
 
 def pareto(
@@ -130,8 +128,8 @@ def pareto(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, pareto, key, b, shape, dtype)
-    sizes = check_sample_shape("pareto", shape, b)
-    return _pareto(check_key("pareto", key), b, shape=sizes, dtype=floating_dtype("pareto", dtype))
+    sizes = check_sample_shape(shape, b)
+    return _pareto(check_key(key), b, shape=sizes, dtype=floating_dtype(dtype))
 
 
 def rayleigh(
@@ -150,8 +148,8 @@ def rayleigh(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, rayleigh, key, scale, shape, dtype)
-    sizes = check_sample_shape("rayleigh", shape, scale)
-    return _rayleigh(check_key("rayleigh", key), scale, shape=sizes, dtype=floating_dtype("rayleigh", dtype))
+    sizes = check_sample_shape(shape, scale)
+    return _rayleigh(check_key(key), scale, shape=sizes, dtype=floating_dtype(dtype))
 
 
 def weibull_min(
@@ -168,10 +166,10 @@ def weibull_min(
     array([2.078, 3.086], dtype=float32)
     """
     sizes, kind = (
-        check_sample_shape("weibull_min", shape, scale, concentration),
-        floating_dtype("weibull_min", dtype),
+        check_sample_shape(shape, scale, concentration),
+        floating_dtype(dtype),
     )
-    return _weibull(check_key("weibull_min", key), scale, concentration, shape=sizes, dtype=kind)
+    return _weibull(check_key(key), scale, concentration, shape=sizes, dtype=kind)
 
 
 def maxwell(
@@ -185,9 +183,7 @@ def maxwell(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, maxwell, key, shape, dtype)
-    return _maxwell(
-        check_key("maxwell", key), shape=check_sizes("maxwell", shape), dtype=floating_dtype("maxwell", dtype)
-    )
+    return _maxwell(check_key(key), shape=check_sizes(shape), dtype=floating_dtype(dtype))
 
 
 def double_sided_maxwell(
@@ -199,9 +195,9 @@ def double_sided_maxwell(
     >>> np.asarray(double_sided_maxwell(effx.random.PRNGKey(7), 1.0, 2.0, (2,))).round(3)
     array([-1.477, -4.17 ], dtype=float32)
     """
-    sizes = check_sample_shape("double_sided_maxwell", shape, loc, scale)
-    kind = floating_dtype("double_sided_maxwell", dtype)
-    return _double_maxwell(check_key("double_sided_maxwell", key), loc, scale, shape=sizes, dtype=kind)
+    sizes = check_sample_shape(shape, loc, scale)
+    kind = floating_dtype(dtype)
+    return _double_maxwell(check_key(key), loc, scale, shape=sizes, dtype=kind)
 
 
 def triangular(
@@ -223,10 +219,10 @@ def triangular(
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, triangular, key, left, mode, right, shape, dtype)
     sizes, kind = (
-        check_sample_shape("triangular", shape, left, mode, right),
-        floating_dtype("triangular", dtype),
+        check_sample_shape(shape, left, mode, right),
+        floating_dtype(dtype),
     )
-    return _triangular(check_key("triangular", key), left, mode, right, shape=sizes, dtype=kind)
+    return _triangular(check_key(key), left, mode, right, shape=sizes, dtype=kind)
 
 
 def wald(
@@ -247,5 +243,5 @@ def wald(
     """
     if out_sharding is not None:
         return apply_with_sharding(out_sharding, wald, key, mean, shape, dtype)
-    sizes = check_sample_shape("wald", shape, mean)
-    return _wald(check_key("wald", key), mean, shape=sizes, dtype=floating_dtype("wald", dtype))
+    sizes = check_sample_shape(shape, mean)
+    return _wald(check_key(key), mean, shape=sizes, dtype=floating_dtype(dtype))

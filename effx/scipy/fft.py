@@ -13,7 +13,7 @@ from effx import dtypes
 from effx.array import Array, Operand, arithmetic
 from effx.array.promotion import as_operand, convert, to_host_array
 from effx.array.shaping import concatenate, moveaxis, normalize_axis
-from effx.errors import OptionError, ShapeError
+from effx.errors import OptionError, ShapeError, name_user_call
 from effx.families.fft import Fft
 from effx.ir.ops.elementwise import Complex
 from effx.lax.operands import check_int
@@ -114,7 +114,6 @@ def _dct_along_axes(
 
 
 def _transform(
-    function_name: str,
     x: Operand,
     type: int,
     s: Sequence[int | None] | None,
@@ -122,24 +121,24 @@ def _transform(
     norm: str | None,
     inverse: bool,
 ) -> Array:
-    a = arithmetic.to_inexact(as_operand(x, function_name))
+    a = arithmetic.to_inexact(as_operand(x))
     if type not in KINDS:
-        raise OptionError(f"{function_name}: type must be 1, 2, 3 or 4, got {type!r}")
+        raise OptionError(f"{name_user_call()}: type must be 1, 2, 3 or 4, got {type!r}")
     if norm not in NORMS:
         raise OptionError(
-            f"{function_name}: norm must be one of backward, ortho, forward or None, got {norm!r}"
+            f"{name_user_call()}: norm must be one of backward, ortho, forward or None, got {norm!r}"
         )
     if axes is None:
         axes = range(a.type.ndim) if s is None else range(a.type.ndim - len(s), a.type.ndim)
-    resolved_axes = tuple([normalize_axis(function_name, axis, a.type.ndim, a.type) for axis in axes])
+    resolved_axes = tuple([normalize_axis(axis, a.type.ndim, a.type) for axis in axes])
     if len(set(resolved_axes)) != len(resolved_axes):
-        raise ShapeError(f"{function_name}: axes {tuple(axes)} repeat an axis")
+        raise ShapeError(f"{name_user_call()}: axes {tuple(axes)} repeat an axis")
     requested_sizes = [None] * len(resolved_axes) if s is None else list(s)
     if len(requested_sizes) != len(resolved_axes):
-        raise ShapeError(f"{function_name}: {len(requested_sizes)} sizes for {len(resolved_axes)} axes")
+        raise ShapeError(f"{name_user_call()}: {len(requested_sizes)} sizes for {len(resolved_axes)} axes")
     sizes = tuple(
         [
-            a.type.shape[axis_index] if size is None else check_int(function_name, "a size", size)
+            a.type.shape[axis_index] if size is None else check_int("a size", size)
             for axis_index, size in zip(resolved_axes, requested_sizes, strict=True)
         ]
     )
@@ -147,7 +146,7 @@ def _transform(
     for axis_index, size in zip(resolved_axes, sizes, strict=True):
         if size < least:
             raise ShapeError(
-                f"{function_name}: axis {axis_index} of {a.type!r} must have at least {least} points, got {size}"
+                f"{name_user_call()}: axis {axis_index} of {a.type!r} must have at least {least} points, got {size}"
             )
     return _dct_along_axes(a, INVERSES[type] if inverse else type, sizes, resolved_axes, norm, inverse)
 
@@ -176,7 +175,7 @@ def dct(x: Operand, type: int = 2, n: int | None = None, axis: int = -1, norm: s
     >>> dct(np.array([1.0, 1.0])).tolist()
     [4.0, 0.0]
     """
-    return _transform("dct", x, type, [n], [axis], norm, False)
+    return _transform(x, type, [n], [axis], norm, False)
 
 
 def idct(x: Operand, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
@@ -186,7 +185,7 @@ def idct(x: Operand, type: int = 2, n: int | None = None, axis: int = -1, norm: 
     >>> idct(np.array([4.0, 0.0])).tolist()
     [1.0, 1.0]
     """
-    return _transform("idct", x, type, [n], [axis], norm, True)
+    return _transform(x, type, [n], [axis], norm, True)
 
 
 def dctn(
@@ -207,7 +206,7 @@ def dctn(
     >>> dctn(np.ones((2, 2))).tolist()
     [[16.0, 0.0], [0.0, 0.0]]
     """
-    return _transform("dctn", x, type, s, axes, norm, False)
+    return _transform(x, type, s, axes, norm, False)
 
 
 def idctn(
@@ -223,4 +222,4 @@ def idctn(
     >>> idctn(np.array([[16.0, 0.0], [0.0, 0.0]])).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    return _transform("idctn", x, type, s, axes, norm, True)
+    return _transform(x, type, s, axes, norm, True)

@@ -9,7 +9,7 @@ from effx.array import Array, Operand, arithmetic, reducing
 from effx.array.arithmetic import where
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to
 from effx.array.shaping import moveaxis, reshape
-from effx.errors import ConcretizationError, OptionError, ShapeError
+from effx.errors import ConcretizationError, OptionError, ShapeError, name_user_call
 from effx.lazy import list_names
 from effx.numpy.creation import array
 from effx.numpy.shaping import flip
@@ -52,18 +52,17 @@ class RegularGridInterpolator:
         bounds_error: bool = False,
         fill_value: Operand | None = np.nan,
     ) -> None:
-        function_name = "RegularGridInterpolator"
         self.method = _check_method(method)
         self.bounds_error = bounds_error
         self.fill_value = fill_value
         data = arithmetic.to_inexact(_to_array(values))
         grid = [arithmetic.to_inexact(_to_array(p)) for p in points]
         if not grid or len(grid) > data.type.ndim:
-            raise ShapeError(f"{function_name}: {len(grid)} axes of points for values {data.type!r}")
+            raise ShapeError(f"{name_user_call()}: {len(grid)} axes of points for values {data.type!r}")
         for axis, p in enumerate(grid):
             if p.type.shape != data.type.shape[axis : axis + 1] or 0 in p.type.shape:
                 raise ShapeError(
-                    f"{function_name}: the points of axis {axis} must be one for each of the values {data.type!r}, "
+                    f"{name_user_call()}: the points of axis {axis} must be one for each of the values {data.type!r}, "
                     f"got {p.type!r}"
                 )
             falls = _is_descending(axis, p)
@@ -85,7 +84,6 @@ class RegularGridInterpolator:
         Raises:
             ShapeError: the points have another number of coordinates, or one is out of the grid where that is refused.
         """
-        function_name = "RegularGridInterpolator"
         how = self.method if method is None else _check_method(method)
         d = len(self.grid)
         if isinstance(xi, list | tuple):
@@ -95,21 +93,25 @@ class RegularGridInterpolator:
         else:
             xi_array = _to_array(xi)
             if not xi_array.type.ndim:
-                raise ShapeError(f"{function_name}: places must have {d} coordinates, got {xi_array.type!r}")
+                raise ShapeError(
+                    f"{name_user_call()}: places must have {d} coordinates, got {xi_array.type!r}"
+                )
             moved = moveaxis(xi_array, -1, 0)
             shape = moved.type.shape[1:]
             coordinates = [moved[i] for i in range(moved.type.shape[0])]
         if len(coordinates) != d:
-            raise ShapeError(f"{function_name}: places must have {d} coordinates, got {len(coordinates)}")
+            raise ShapeError(f"{name_user_call()}: places must have {d} coordinates, got {len(coordinates)}")
         results = [arithmetic.to_inexact(p) for p in coordinates]
         out = _is_out_of_bounds(self.grid, results)
         if self.bounds_error:
             try:
                 refused = bool(reducing.any(out))
             except ConcretizationError as error:
-                raise ConcretizationError(f"{function_name}: bounds_error needs concrete places") from error
+                raise ConcretizationError(
+                    f"{name_user_call()}: bounds_error needs concrete places"
+                ) from error
             if refused:
-                raise ShapeError(f"{function_name}: a place is out of the grid, and bounds_error is set")
+                raise ShapeError(f"{name_user_call()}: a place is out of the grid, and bounds_error is set")
         result = _interpolate(self.grid, self.values, results, how)
         rest = (1,) * (result.type.ndim - len(shape))
         if self.fill_value is not None:
@@ -122,7 +124,7 @@ class RegularGridInterpolator:
 
 
 def _to_array(x: Values) -> Array:
-    return array(x) if isinstance(x, list | tuple) else as_operand(x, "RegularGridInterpolator")  # type: ignore[arg-type]  # no sequence
+    return array(x) if isinstance(x, list | tuple) else as_operand(x)  # type: ignore[arg-type]  # no sequence
 
 
 def _check_method(method: str) -> str:

@@ -7,7 +7,7 @@ from effx import dtypes
 from effx.array import Array, Operand, arithmetic
 from effx.array.arithmetic import inexact_dtype, where
 from effx.array.promotion import as_operand, as_operand_or_list, broadcast_shapes, broadcast_to, convert
-from effx.errors import DTypeError, OptionError, ShapeError
+from effx.errors import DTypeError, OptionError, ShapeError, name_user_call
 from effx.lazy import list_names
 from effx.numpy.elementwise import floor
 from effx.transforms.jit.jit import jit
@@ -93,25 +93,24 @@ def map_coordinates(
     >>> map_coordinates(np.array([1.0, 2.0, 4.0]), [np.array([0.5, 1.5, 3.0])], 1).tolist()
     [1.5, 3.0, 0.0]
     """
-    function_name = "map_coordinates"
-    x = as_operand(input, function_name)
-    coordinate_arrays = [as_operand_or_list(c, function_name) for c in coordinates]
+    x = as_operand(input)
+    coordinate_arrays = [as_operand_or_list(c) for c in coordinates]
     if len(coordinate_arrays) != x.type.ndim or not coordinate_arrays:
         raise ShapeError(
-            f"{function_name}: coordinates must be one array for each axis of {x.type!r}, got {len(coordinate_arrays)}"
+            f"{name_user_call()}: coordinates must be one array for each axis of {x.type!r}, got {len(coordinate_arrays)}"
         )
     if order not in (0, 1):
-        raise DTypeError(f"{function_name}: order must be 0 or 1, got {order!r}")
+        raise DTypeError(f"{name_user_call()}: order must be 0 or 1, got {order!r}")
     if mode not in MODES:
-        raise OptionError(f"{function_name}: mode must be one of {', '.join(MODES)}, got {mode!r}")
+        raise OptionError(f"{name_user_call()}: mode must be one of {', '.join(MODES)}, got {mode!r}")
     if 0 in x.type.shape:
-        raise ShapeError(f"{function_name}: the input must have elements, got {x.type!r}")
+        raise ShapeError(f"{name_user_call()}: the input must have elements, got {x.type!r}")
     for coordinate in coordinate_arrays:
         if coordinate.type.kind == "c":
-            raise DTypeError(f"{function_name}: coordinates must be real, got {coordinate.type!r}")
+            raise DTypeError(f"{name_user_call()}: coordinates must be real, got {coordinate.type!r}")
     wide = [convert(p, dtypes.int32) if p.type.kind == "b" else p for p in coordinate_arrays]
     shape = broadcast_shapes(*[p.type.shape for p in wide])
-    constant = as_operand(cval, function_name)
+    constant = as_operand(cval)
     if constant.type.shape:
-        raise ShapeError(f"{function_name}: cval must be a number, got {constant.type!r}")
+        raise ShapeError(f"{name_user_call()}: cval must be a number, got {constant.type!r}")
     return _interpolate(x, tuple([broadcast_to(p, shape) for p in wide]), int(order), mode, constant)

@@ -6,11 +6,11 @@ from effx import dtypes
 from effx.array import Array, Operand
 from effx.array.arithmetic import inexact_dtype
 from effx.array.promotion import as_operand, convert, promote_dtypes
-from effx.errors import DTypeError
+from effx.errors import DTypeError, name_user_call
 from effx.transforms.custom.custom_derivatives import custom_jvp
 
 
-def real_floats(function_name: str, *operands: Operand) -> tuple[list[Array], Array]:
+def real_floats(*operands: Operand, function_name: str = "") -> tuple[list[Array], Array]:
     """Promotes real operands to floats of at least 32 bits, in which functions are computed.
 
     Returns:
@@ -22,7 +22,7 @@ def real_floats(function_name: str, *operands: Operand) -> tuple[list[Array], Ar
     arrays = [as_operand(x, function_name) for x in operands]
     for x in arrays:
         if x.type.kind == "c":
-            raise DTypeError(f"{function_name}: expected real numbers, got {x.type!r}")
+            raise DTypeError(f"{function_name or name_user_call()}: expected real numbers, got {x.type!r}")
     arrays = promote_dtypes(*arrays)
     # Not broadcast: functions of one parameter only are computed once for each of its elements.
     dtype, weak = inexact_dtype(arrays[0].type.dtype), all([x.type.weak for x in arrays])

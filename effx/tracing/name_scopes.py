@@ -157,7 +157,7 @@ def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R
       return c
     }
     """
-    check_function("named_call", fun)
+    check_function(fun)
     title = callable_name(fun) if name is None else name
     named_scope(title)  # refuses a wrong name now
 

@@ -112,7 +112,7 @@ WINDOWS: list[Any] = [
 def test_windows() -> None:
     for window in WINDOWS:
         for n in (1, 2, 8, 9):
-            got = windows.get_periodic_window("welch", window, n)
+            got = windows.get_periodic_window(window, n)
             np.testing.assert_allclose(got, scipy.get_window(window, n), atol=1e-12, err_msg=str(window))
 
 

@@ -153,5 +153,5 @@ def size(a: object, axis: int | tuple[int, ...] | None = None) -> int:
     (3, 3)
     """
     sizes = _shape_of("size", a)
-    axes = normalize_axes("size", axis, array_type(float32, sizes))
+    axes = normalize_axes(axis, array_type(float32, sizes))
     return math.prod([sizes[i] for i in axes])

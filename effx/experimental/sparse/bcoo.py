@@ -12,7 +12,7 @@ import effx.numpy as enp
 from effx import ports
 from effx.array import Array, Operand
 from effx.dtypes import DTypeLike
-from effx.errors import ShapeError
+from effx.errors import ShapeError, name_user_call
 from effx.experimental.sparse.base import JAXSparse, check_scipy_matrix
 from effx.experimental.sparse.coordinates import CoordinateArray, M
 from effx.experimental.sparse.entries import (
@@ -73,7 +73,7 @@ class BCOO(CoordinateArray):
         n_batch: int = 0,
     ) -> Self:
         """Returns a dense array's elements that are not 0; see `bcoo_fromdense`."""
-        data, indices, shape = entries_from_dense("BCOO.fromdense", mat, nse, n_batch, n_dense, index_dtype)
+        data, indices, shape = entries_from_dense(mat, nse, n_batch, n_dense, index_dtype)
         return cls((data, indices), shape=shape, indices_sorted=True, unique_indices=True)
 
     @classmethod
@@ -111,7 +111,7 @@ class BCOO(CoordinateArray):
         """Returns the array with coordinates that occur once, without stored zeros if they are to be removed;
         see `bcoo_sum_duplicates`.
         """
-        return sum_duplicate_entries("BCOO.sum_duplicates", self, nse, remove_zeros=remove_zeros)
+        return sum_duplicate_entries(self, nse, remove_zeros=remove_zeros)
 
     def update_layout(
         self, *, n_batch: int | None = None, n_dense: int | None = None, on_inefficient: str | None = "error"
@@ -129,7 +129,7 @@ class BCOO(CoordinateArray):
     def reshape(self, *shape: int | Sequence[int]) -> Self:
         """Returns the array in another shape, of which one size may be -1; see `bcoo_reshape`."""
         new_shape = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-        sizes = [check_int("BCOO.reshape", "shape", n) for n in new_shape]
+        sizes = [check_int("shape", n) for n in new_shape]
         if sizes.count(-1) == 1:
             rest = math.prod([n for n in sizes if n != -1])
             sizes[sizes.index(-1)] = self.size // max(rest, 1)
@@ -142,7 +142,7 @@ class BCOO(CoordinateArray):
     def sum(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Self | Array:
         """Returns the sum over all axes, an array, or over some, a sparse array."""
         axes = range(self.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
-        over = check_distinct_axes("BCOO.sum", self, axes)
+        over = check_distinct_axes(self, axes)
         result = bcoo_reduce_sum(self, axes=over)
         if axis is None:
             total = result.todense()
@@ -211,7 +211,7 @@ class BCOO(CoordinateArray):
         return _multiply(self, other)
 
     def __truediv__(self, other: Operand) -> Self:
-        return _apply_sparsely(_broadcast("divide", self, enp.asarray(other)), lambda x: x / other)
+        return _apply_sparsely(_broadcast(self, enp.asarray(other)), lambda x: x / other)
 
     def __rtruediv__(self, other: Operand) -> Array:
         return apply_densely("divide", self, other, lambda x, y: y / x)
@@ -254,7 +254,7 @@ def bcoo_fromdense(
     >>> bcoo_fromdense(enp.eye(3), nse=4).indices.tolist()
     [[0, 0], [1, 1], [2, 2], [3, 3]]
     """
-    data, indices, shape = entries_from_dense("bcoo_fromdense", mat, nse, n_batch, n_dense, index_dtype)
+    data, indices, shape = entries_from_dense(mat, nse, n_batch, n_dense, index_dtype)
     return BCOO((data, indices), shape=shape, indices_sorted=True, unique_indices=True)
 
 
@@ -333,16 +333,16 @@ def apply_densely(
 
 def _multiply(x: M, other: Operand) -> M:
     y = enp.asarray(other)
-    x = _broadcast("multiply", x, y)
+    x = _broadcast(x, y)
     return x.with_data(bcoo_multiply_dense(x, y))
 
 
-def _broadcast(function_name: str, x: M, y: Array) -> M:
+def _broadcast(x: M, y: Array) -> M:
     """Returns the array with the shape of its broadcast with a dense one."""
     try:
         shape = np.broadcast_shapes(x.shape, y.shape)
     except ValueError as error:
-        raise ShapeError(f"{function_name}: shapes do not broadcast, got {x!r} and {y.type!r}") from error
+        raise ShapeError(f"{name_user_call()}: shapes do not broadcast, got {x!r} and {y.type!r}") from error
     if shape == x.shape:
         return x
     return bcoo_broadcast_in_dim(x, shape=shape, broadcast_dimensions=range(len(shape) - x.ndim, len(shape)))

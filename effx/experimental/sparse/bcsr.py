@@ -314,9 +314,9 @@ def bcsr_broadcast_in_dim(mat: BCSR, *, shape: Sequence[int], broadcast_dimensio
     """
     function_name, sizes = (
         "bcsr_broadcast_in_dim",
-        tuple([check_int("bcsr_broadcast_in_dim", "shape", n) for n in shape]),
+        tuple([check_int("shape", n) for n in shape]),
     )
-    axes = [check_int(function_name, "broadcast_dimensions", k) for k in broadcast_dimensions]
+    axes = [check_int("broadcast_dimensions", k) for k in broadcast_dimensions]
     b = mat.n_batch
     fits = len(axes) == mat.ndim and axes == sorted({*axes}) and all([0 <= k < len(sizes) for k in axes])
     if (
@@ -399,7 +399,7 @@ def bcsr_dot_general(
                 lhs, rhs, dimension_numbers=dimension_numbers, precision=precision,
                 preferred_element_type=preferred_element_type,
             )  # fmt: skip
-        return with_user_sharding("bcsr_dot_general", product, out_sharding)
+        return with_user_sharding(product, out_sharding)
     if not isinstance(lhs, BCSR) and not isinstance(rhs, BCSR):
         raise DTypeError("bcsr_dot_general: one operand must be a BCSR")
     x, y = [m.to_bcoo() if isinstance(m, BCSR) else m for m in (lhs, rhs)]

@@ -10,7 +10,7 @@ import numpy as np
 import effx.numpy as enp
 from effx.array import Array, Operand
 from effx.dtypes import DTypeLike
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, ShapeError, name_user_call
 from effx.experimental.sparse.base import JAXSparse
 from effx.experimental.sparse.bcoo import BCOO
 from effx.experimental.sparse.entries import entries_from_dense
@@ -149,7 +149,7 @@ class COO(CompressedMatrix):
     @classmethod
     def fromdense(cls, mat: Operand, *, nse: int | None = None, index_dtype: DTypeLike = np.int32) -> Self:
         """Returns a matrix's elements that are not 0; see `coo_fromdense`."""
-        data, at = _matrix("COO.fromdense", mat, nse, index_dtype)
+        data, at = _matrix(mat, nse, index_dtype)
         return cls((data, at[:, 0], at[:, 1]), shape=enp.shape(mat), rows_sorted=True)
 
     def tree_flatten(self) -> tuple[tuple[Array, ...], tuple[object, ...]]:  # type: ignore[override]  # what is promised, too
@@ -209,7 +209,7 @@ class CSR(CompressedMatrix):
     @classmethod
     def fromdense(cls, mat: Operand, *, nse: int | None = None, index_dtype: DTypeLike = np.int32) -> Self:
         """Returns a matrix's elements that are not 0; see `csr_fromdense`."""
-        data, at = _matrix("CSR.fromdense", mat, nse, index_dtype)
+        data, at = _matrix(mat, nse, index_dtype)
         shape = enp.shape(mat)
         return cls((data, at[:, 1], row_starts(at[:, 0], shape[0])), shape=shape)
 
@@ -256,7 +256,7 @@ class CSC(CompressedMatrix):
     def fromdense(cls, mat: Operand, *, nse: int | None = None, index_dtype: DTypeLike = np.int32) -> Self:
         """Returns a matrix's elements that are not 0."""
         x = enp.asarray(mat)
-        data, at = _matrix("CSC.fromdense", x.T, nse, index_dtype)
+        data, at = _matrix(x.T, nse, index_dtype)
         return cls((data, at[:, 1], row_starts(at[:, 0], x.shape[1])), shape=x.shape)
 
     def _coordinates(self) -> BCOO:
@@ -273,11 +273,11 @@ class CSC(CompressedMatrix):
         return CSR(self.tree_flatten()[0], shape=self.shape[::-1]) if self._axes(axes) else self  # type: ignore[arg-type]  # three arrays
 
 
-def _matrix(function_name: str, mat: Operand, nse: int | None, index_dtype: DTypeLike) -> tuple[Array, Array]:
+def _matrix(mat: Operand, nse: int | None, index_dtype: DTypeLike) -> tuple[Array, Array]:
     x = enp.asarray(mat)
     if x.ndim != 2:
-        raise ShapeError(f"{function_name}: takes a matrix, got {x.type!r}")
-    return entries_from_dense(function_name, x, nse, 0, 0, index_dtype)[:2]
+        raise ShapeError(f"{name_user_call()}: takes a matrix, got {x.type!r}")
+    return entries_from_dense(x, nse, 0, 0, index_dtype)[:2]
 
 
 def coo_fromdense(mat: Operand, *, nse: int | None = None, index_dtype: DTypeLike = np.int32) -> COO:
@@ -308,14 +308,14 @@ def coo_todense(mat: COO) -> Array:
     return mat.todense()
 
 
-def _multiply(function_name: str, mat: CompressedMatrix, x: Operand, ndim: int, transpose: bool) -> Array:
+def _multiply(mat: CompressedMatrix, x: Operand, ndim: int, transpose: bool) -> Array:
     y = enp.asarray(x)
     m = mat._coordinates()
     m = m.T if transpose else m
     if y.ndim != ndim or y.shape[0] != m.shape[1]:
         kind = "vector" if ndim == 1 else "matrix"
         raise ShapeError(
-            f"{function_name}: needs a {kind} with a first axis of size {m.shape[1]}, got {y.type!r}"
+            f"{name_user_call()}: needs a {kind} with a first axis of size {m.shape[1]}, got {y.type!r}"
         )
     return cast("Array", m @ y)
 
@@ -330,7 +330,7 @@ def coo_matvec(mat: COO, v: Operand, transpose: bool = False) -> Array:
     >>> coo_matvec(COO.fromdense(enp.array([[0, 2]])), enp.array([5, 7])).tolist()
     [14]
     """
-    return _multiply("coo_matvec", mat, v, 1, transpose)
+    return _multiply(mat, v, 1, transpose)
 
 
 def coo_matmat(mat: COO, B: Operand, *, transpose: bool = False) -> Array:
@@ -343,7 +343,7 @@ def coo_matmat(mat: COO, B: Operand, *, transpose: bool = False) -> Array:
     >>> coo_matmat(COO.fromdense(enp.array([[0, 2]])), enp.eye(2)).tolist()
     [[0.0, 2.0]]
     """
-    return _multiply("coo_matmat", mat, B, 2, transpose)
+    return _multiply(mat, B, 2, transpose)
 
 
 def csr_fromdense(mat: Operand, *, nse: int | None = None, index_dtype: DTypeLike = np.int32) -> CSR:
@@ -384,7 +384,7 @@ def csr_matvec(mat: CSR, v: Operand, transpose: bool = False) -> Array:
     >>> csr_matvec(CSR.fromdense(enp.array([[0, 2]])), enp.array([5, 7])).tolist()
     [14]
     """
-    return _multiply("csr_matvec", mat, v, 1, transpose)
+    return _multiply(mat, v, 1, transpose)
 
 
 def csr_matmat(mat: CSR, B: Operand, *, transpose: bool = False) -> Array:
@@ -397,4 +397,4 @@ def csr_matmat(mat: CSR, B: Operand, *, transpose: bool = False) -> Array:
     >>> csr_matmat(CSR.fromdense(enp.array([[0, 2]])), enp.eye(2)).tolist()
     [[0.0, 2.0]]
     """
-    return _multiply("csr_matmat", mat, B, 2, transpose)
+    return _multiply(mat, B, 2, transpose)

@@ -11,7 +11,7 @@ import effx.numpy as enp
 from effx import random
 from effx.array import Array, Operand
 from effx.dtypes import DTypeLike
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, ShapeError, name_user_call
 from effx.experimental.sparse.base import JAXSparse
 from effx.experimental.sparse.bcoo import BCOO
 from effx.experimental.sparse.bcsr import BCSR
@@ -42,7 +42,7 @@ def todense(arr: JAXSparse | Operand) -> Array:
 
 
 def _fill_positions(
-    function_name: str, at: np.ndarray, shape: tuple[int, ...], value: float, dtype: DTypeLike | None,
+    at: np.ndarray, shape: tuple[int, ...], value: float, dtype: DTypeLike | None,
     index_dtype: DTypeLike, sparse_format: str,
 ) -> JAXSparse:  # fmt: skip
     """Returns an array with one value at some coordinates, of a format."""
@@ -57,11 +57,11 @@ def _fill_positions(
         )
     if sparse_format not in MATRICES:
         raise ShapeError(
-            f"{function_name}: sparse_format must be 'bcoo', 'bcsr', 'coo', 'csr' or 'csc', got {sparse_format!r}"
+            f"{name_user_call()}: sparse_format must be 'bcoo', 'bcsr', 'coo', 'csr' or 'csc', got {sparse_format!r}"
         )
     if len(shape) != 2:
         raise ShapeError(
-            f"{function_name}: sparse_format {sparse_format!r} is for matrices, got shape {shape}"
+            f"{name_user_call()}: sparse_format {sparse_format!r} is for matrices, got shape {shape}"
         )
     if sparse_format == "csc":
         at = at[np.lexsort(at.T)]
@@ -105,12 +105,10 @@ def empty(
         sparse_array = empty(shape, dtype, index_dtype, "bcoo", **kwds)
         assert isinstance(sparse_array, BCOO)
         return BCSR.from_bcoo(sparse_array)
-    sizes = tuple([check_int("empty", "shape", n) for n in shape])
+    sizes = tuple([check_int("shape", n) for n in shape])
     if not kwds:
-        return _fill_positions(
-            "empty", np.zeros((0, len(sizes)), int), sizes, 0, dtype, index_dtype, sparse_format
-        )
-    _check_keywords("empty", kwds, ("n_batch", "n_dense", "nse"), sparse_format)
+        return _fill_positions(np.zeros((0, len(sizes)), int), sizes, 0, dtype, index_dtype, sparse_format)
+    _check_keywords(kwds, ("n_batch", "n_dense", "nse"), sparse_format)
     b, d, nse = kwds.get("n_batch", 0), kwds.get("n_dense", 0), kwds.get("nse", 0)
     if b < 0 or d < 0 or b + d > len(sizes):
         raise ShapeError(f"empty: n_batch + n_dense must be from 0 to {len(sizes)}, got {b} + {d}")
@@ -120,12 +118,10 @@ def empty(
     return BCOO((data, at), shape=sizes, indices_sorted=True)
 
 
-def _check_keywords(
-    function_name: str, kwds: dict[str, int], names: Sequence[str], sparse_format: str
-) -> None:
+def _check_keywords(kwds: dict[str, int], names: Sequence[str], sparse_format: str) -> None:
     unknown = [name for name in kwds if name not in names or sparse_format != "bcoo"]
     if unknown:
-        raise DTypeError(f"{function_name}: sparse_format {sparse_format!r} takes no {', '.join(unknown)}")
+        raise DTypeError(f"{name_user_call()}: sparse_format {sparse_format!r} takes no {', '.join(unknown)}")
 
 
 def eye(
@@ -154,12 +150,12 @@ def eye(
         square = eye(N, M, k, dtype, index_dtype, "bcoo", **kwds)
         assert isinstance(square, BCOO)
         return BCSR.from_bcoo(square)
-    rows = check_int("eye", "N", N)
-    columns, shift = rows if M is None else check_int("eye", "M", M), check_int("eye", "k", k)
-    _check_keywords("eye", kwds, ("n_batch", "n_dense"), sparse_format)
+    rows = check_int("N", N)
+    columns, shift = rows if M is None else check_int("M", M), check_int("k", k)
+    _check_keywords(kwds, ("n_batch", "n_dense"), sparse_format)
     first = np.arange(max(0, -shift), max(min(rows, columns - shift), 0, -shift))
     sparse_array = _fill_positions(
-        "eye", np.stack([first, first + shift], -1), (rows, columns), 1, dtype, index_dtype, sparse_format
+        np.stack([first, first + shift], -1), (rows, columns), 1, dtype, index_dtype, sparse_format
     )
     return (
         sparse_array.update_layout(**kwds, on_inefficient=None)
@@ -204,7 +200,7 @@ def random_bcoo(
     >>> random_bcoo(effx.random.key(0), (4, 5), dtype="float32")
     BCOO(float32[4, 5], nse=4)
     """
-    sizes = tuple([check_int("random_bcoo", "shape", n) for n in shape])
+    sizes = tuple([check_int("shape", n) for n in shape])
     if n_batch < 0 or n_dense < 0 or n_batch + n_dense > len(sizes):
         raise ShapeError(
             f"random_bcoo: n_batch + n_dense must be from 0 to {len(sizes)}, got {n_batch} + {n_dense}"

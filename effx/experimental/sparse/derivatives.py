@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from effx.array import Array
-from effx.errors import TransformError, check_function
+from effx.errors import TransformError, check_function, name_user_call
 from effx.experimental.sparse.base import JAXSparse
 from effx.experimental.sparse.bcoo import BCOO, as_bcoo
 from effx.lax.operands import check_int
@@ -41,11 +41,11 @@ def value_and_grad(
     >>> float(value), gradient.todense().tolist()
     (3.0, [[1.0, 0.0], [0.0, 2.0]])
     """
-    check_function("value_and_grad", fun)
+    check_function(fun)
 
     @wraps(fun)
     def differentiated(*args: PyTree, **named: PyTree) -> tuple[PyTree, PyTree]:
-        of_elements, leaves, rebuilt = _function_of_elements("value_and_grad", fun, argnums, args, named)
+        of_elements, leaves, rebuilt = _function_of_elements(fun, argnums, args, named)
         transform = cast("Callable[..., Callable[..., tuple[PyTree, PyTree]]]", gradients.value_and_grad)
         value, element_gradients = transform(of_elements, has_aux=has_aux, **kwargs)(
             [_differentiable_elements(x) for x in leaves]
@@ -58,7 +58,6 @@ def value_and_grad(
 
 
 def _function_of_elements(
-    function_name: str,
     fun: Callable[..., PyTree],
     argnums: int | Sequence[int],
     args: Sequence[PyTree],
@@ -68,9 +67,7 @@ def _function_of_elements(
     structure of a list of derivatives.
     """
     one = isinstance(argnums, int)
-    numbers = (
-        [argnums] if isinstance(argnums, int) else [check_int(function_name, "argnums", k) for k in argnums]
-    )
+    numbers = [argnums] if isinstance(argnums, int) else [check_int("argnums", k) for k in argnums]
     leaves, tree = flatten([args[k] for k in numbers], is_leaf=_is_sparse)
 
     def of_elements(elements: list[PyTree]) -> PyTree:
@@ -112,7 +109,7 @@ def grad(
     >>> grad(lambda x: (x.todense() ** 2).sum())(BCOO.fromdense(enp.array([0.0, 3.0]))).todense().tolist()
     [0.0, 6.0]
     """
-    check_function("grad", fun)
+    check_function(fun)
     both = value_and_grad(fun, argnums, has_aux, **kwargs)
 
     @wraps(fun)
@@ -132,18 +129,17 @@ def _with_elements(x: object, data: Array) -> PyTree:
 
 
 def _jacobian(
-    function_name: str,
+    transform: Callable[..., Callable[..., PyTree]],
     fun: Callable[..., PyTree],
     argnums: int | Sequence[int],
     has_aux: bool,
     kwargs: dict[str, bool],
 ) -> Callable[..., PyTree]:
-    check_function(function_name, fun)
-    transform = cast("Callable[..., Callable[..., PyTree]]", getattr(jacobians, function_name))
+    check_function(fun)
 
     @wraps(fun)
     def differentiated(*args: PyTree, **named: PyTree) -> PyTree:
-        of_elements, leaves, rebuilt = _function_of_elements(function_name, fun, argnums, args, named)
+        of_elements, leaves, rebuilt = _function_of_elements(fun, argnums, args, named)
         trees: list[PyTreeDef] = []
 
         def of_arrays(elements: list[PyTree]) -> PyTree:
@@ -156,7 +152,7 @@ def _jacobian(
             for r in results:
                 if isinstance(r, JAXSparse):
                     raise TransformError(
-                        f"{function_name}: the function must return dense arrays, got {r!r}; sparse.todense makes it one"
+                        f"{name_user_call()}: the function must return dense arrays, got {r!r}; sparse.todense makes it one"
                     )
             trees.append(tree)
             return (results, aux) if has_aux else results
@@ -210,7 +206,7 @@ def jacfwd(
     >>> jacfwd(lambda x: x @ v)(x).todense().tolist()
     [[[3.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 4.0]]]
     """
-    return _jacobian("jacfwd", fun, argnums, has_aux, kwargs)
+    return _jacobian(jacobians.jacfwd, fun, argnums, has_aux, kwargs)
 
 
 def jacrev(
@@ -231,7 +227,7 @@ def jacrev(
     >>> jacrev(lambda x: x.sum(0).todense())(BCOO.fromdense(enp.eye(2))).shape
     (2, 2, 2)
     """
-    return _jacobian("jacrev", fun, argnums, has_aux, kwargs)
+    return _jacobian(jacobians.jacrev, fun, argnums, has_aux, kwargs)
 
 
 jacobian = jacrev

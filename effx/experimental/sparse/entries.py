@@ -9,7 +9,7 @@ import numpy as np
 import effx.numpy as enp
 from effx.array import Array, Operand
 from effx.dtypes import DTypeLike
-from effx.errors import ConcretizationError, ShapeError
+from effx.errors import ConcretizationError, ShapeError, name_user_call
 from effx.experimental.sparse.coordinates import M, Shape, append_unit_axes, batch_and_coordinates
 from effx.lax.operands import check_int
 from effx.transforms.jit.jit import jit
@@ -135,10 +135,10 @@ def bcoo_sum_duplicates(mat: M, nse: int | None = None) -> M:
     >>> bcoo_sum_duplicates(BCOO((enp.array([1, 2]), enp.array([[1], [1]])), shape=(2,))).data.tolist()
     [3]
     """
-    return sum_duplicate_entries("bcoo_sum_duplicates", mat, nse, remove_zeros=False)
+    return sum_duplicate_entries(mat, nse, remove_zeros=False)
 
 
-def sum_duplicate_entries(function_name: str, mat: M, nse: int | None, *, remove_zeros: bool) -> M:
+def sum_duplicate_entries(mat: M, nse: int | None, *, remove_zeros: bool) -> M:
     """Returns `bcoo_sum_duplicates`, without the stored zeros if they are to be removed."""
     data, indices = mat.clean()
     sizes, batch = mat.sparse_shape, mat.batch_shape
@@ -148,11 +148,9 @@ def sum_duplicate_entries(function_name: str, mat: M, nse: int | None, *, remove
             nse = int(count)
         except ConcretizationError as error:
             raise ConcretizationError(
-                f"{function_name}: nse must be given where the coordinates {mat.indices.type!r} are abstract"
+                f"{name_user_call()}: nse must be given where the coordinates {mat.indices.type!r} are abstract"
             ) from error
-    summed_data, at = _sum_duplicates(
-        data, indices, sizes, check_int(function_name, "nse", nse), remove_zeros
-    )
+    summed_data, at = _sum_duplicates(data, indices, sizes, check_int("nse", nse), remove_zeros)
     return mat.with_entries(
         summed_data.reshape(batch + summed_data.shape[1:]),
         at.reshape(batch + at.shape[1:]),
@@ -202,18 +200,19 @@ def _sum_duplicates(
 def limit_nse(mat: M) -> M:
     """Returns the array with no more stored elements than its sparse axes have."""
     most = math.prod(mat.sparse_shape)
-    return mat if mat.nse <= most else sum_duplicate_entries("sum_duplicates", mat, most, remove_zeros=False)
+    return mat if mat.nse <= most else sum_duplicate_entries(mat, most, remove_zeros=False)
 
 
 def entries_from_dense(
-    function_name: str, mat: Operand, nse: int | None, n_batch: int, n_dense: int, index_dtype: DTypeLike
+    mat: Operand, nse: int | None, n_batch: int, n_dense: int, index_dtype: DTypeLike
 ) -> tuple[Array, Array, Shape]:
     """Returns data, indices and shape of a dense array; a row of dense elements is stored if one is not 0."""
     x = enp.asarray(mat)
-    batch, dense = check_int(function_name, "n_batch", n_batch), check_int(function_name, "n_dense", n_dense)
+    batch, dense = check_int("n_batch", n_batch), check_int("n_dense", n_dense)
     if batch < 0 or dense < 0 or batch + dense > x.ndim:
         raise ShapeError(
-            f"{function_name}: n_batch + n_dense must be from 0 to the number of axes, got {batch} + {dense} for {x.type!r}"
+            f"{name_user_call()}: n_batch + n_dense must be from 0 to the number of axes, "
+            f"got {batch} + {dense} for {x.type!r}"
         )
     sizes = x.shape[batch : x.ndim - dense]
     flat = x.reshape((math.prod(x.shape[:batch]), math.prod(sizes), *x.shape[x.ndim - dense :]))
@@ -223,9 +222,9 @@ def entries_from_dense(
             nse = int(mask.sum(1).max(initial=0))
         except ConcretizationError as error:
             raise ConcretizationError(
-                f"{function_name}: nse must be given where the array {x.type!r} is abstract"
+                f"{name_user_call()}: nse must be given where the array {x.type!r} is abstract"
             ) from error
-    data, indices = _select_entries(flat, mask, check_int(function_name, "nse", nse), sizes)
+    data, indices = _select_entries(flat, mask, check_int("nse", nse), sizes)
     at = indices.astype(index_dtype)
     return (
         data.reshape(x.shape[:batch] + data.shape[1:]), at.reshape(x.shape[:batch] + at.shape[1:]), x.shape

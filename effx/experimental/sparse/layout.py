@@ -10,7 +10,7 @@ import numpy as np
 
 import effx.numpy as enp
 from effx.array import Array
-from effx.errors import ShapeError
+from effx.errors import ShapeError, name_user_call
 from effx.experimental.sparse.base import SparseEfficiencyError, SparseEfficiencyWarning
 from effx.experimental.sparse.coordinates import M, Shape, append_unit_axes
 from effx.experimental.sparse.entries import limit_nse, unravel_positions
@@ -33,7 +33,7 @@ def bcoo_transpose(mat: M, *, permutation: Sequence[int]) -> M:
     >>> bcoo_transpose(BCOO.fromdense(enp.array([[0, 1]])), permutation=(1, 0)).todense().tolist()
     [[0], [1]]
     """
-    axes = tuple([check_int("bcoo_transpose", "permutation", k) for k in permutation])
+    axes = tuple([check_int("permutation", k) for k in permutation])
     if sorted(axes) != list(range(mat.ndim)):
         raise ShapeError(f"bcoo_transpose: permutation must order the axes of {mat!r}, got {axes}")
     b, s = mat.n_batch, mat.n_batch + mat.n_sparse
@@ -75,16 +75,15 @@ def bcoo_update_layout(
     >>> bcoo_update_layout(BCOO.fromdense(enp.ones((2, 3))), n_batch=1)
     BCOO(float32[2, 3], nse=3, n_batch=1)
     """
-    function_name = "bcoo_update_layout"
-    batch = mat.n_batch if n_batch is None else check_int(function_name, "n_batch", n_batch)
-    dense = mat.n_dense if n_dense is None else check_int(function_name, "n_dense", n_dense)
+    batch = mat.n_batch if n_batch is None else check_int("n_batch", n_batch)
+    dense = mat.n_dense if n_dense is None else check_int("n_dense", n_dense)
     if on_inefficient not in ("error", "warn", None):
         raise ShapeError(
-            f"{function_name}: on_inefficient must be 'error', 'warn' or None, got {on_inefficient!r}"
+            f"{name_user_call()}: on_inefficient must be 'error', 'warn' or None, got {on_inefficient!r}"
         )
     if batch < 0 or dense < 0 or batch + dense > mat.ndim:
         raise ShapeError(
-            f"{function_name}: n_batch + n_dense must be from 0 to the number of axes, got {batch} + {dense} for {mat!r}"
+            f"{name_user_call()}: n_batch + n_dense must be from 0 to the number of axes, got {batch} + {dense} for {mat!r}"
         )
     if batch == mat.n_batch and dense == mat.n_dense:
         return mat
@@ -101,7 +100,7 @@ def bcoo_update_layout(
     )
     if new > old and on_inefficient is not None:
         text = (
-            f"{function_name}: {mat!r} with n_batch={batch} and n_dense={dense} stores {new} numbers, more than {old}; "
+            f"{name_user_call()}: {mat!r} with n_batch={batch} and n_dense={dense} stores {new} numbers, more than {old}; "
             "on_inefficient=None allows it"
         )
         if on_inefficient == "error":
@@ -200,7 +199,7 @@ def bcoo_reduce_sum(mat: M, *, axes: Sequence[int]) -> M:
     >>> bcoo_reduce_sum(BCOO.fromdense(enp.eye(3)), axes=(0,)).todense().tolist()
     [1.0, 1.0, 1.0]
     """
-    over = check_distinct_axes("bcoo_reduce_sum", mat, axes)
+    over = check_distinct_axes(mat, axes)
     b, s = mat.n_batch, mat.n_batch + mat.n_sparse
     data, indices = mat.entries()
     if data.dtype.kind == "b" and over:
@@ -221,16 +220,16 @@ def bcoo_reduce_sum(mat: M, *, axes: Sequence[int]) -> M:
     )
 
 
-def check_distinct_axes(function_name: str, mat: M, axes: Sequence[int]) -> tuple[int, ...]:
+def check_distinct_axes(mat: M, axes: Sequence[int]) -> tuple[int, ...]:
     """Returns axes, counted from the front.
 
     Raises:
         ShapeError: there is no such axis, or one occurs twice.
     """
-    axis_list = [check_int(function_name, "axes", k) for k in axes]
+    axis_list = [check_int("axes", k) for k in axes]
     result = tuple([k + mat.ndim if k < 0 else k for k in axis_list])
     if any([not 0 <= k < mat.ndim for k in result]) or len({*result}) != len(result):
-        raise ShapeError(f"{function_name}: axes must be distinct ones of {mat!r}, got {tuple(axis_list)}")
+        raise ShapeError(f"{name_user_call()}: axes must be distinct ones of {mat!r}, got {tuple(axis_list)}")
     return result
 
 
@@ -245,7 +244,7 @@ def bcoo_squeeze(arr: M, *, dimensions: Sequence[int]) -> M:
     >>> bcoo_squeeze(BCOO.fromdense(enp.ones((1, 3))), dimensions=(0,)).shape
     (3,)
     """
-    over = check_distinct_axes("bcoo_squeeze", arr, dimensions)
+    over = check_distinct_axes(arr, dimensions)
     if any([arr.shape[k] != 1 for k in over]):
         raise ShapeError(f"bcoo_squeeze: dimensions must have size 1, got {over} of {arr!r}")
     b, s = arr.n_batch, arr.n_batch + arr.n_sparse
@@ -281,9 +280,9 @@ def bcoo_broadcast_in_dim(mat: M, *, shape: Sequence[int], broadcast_dimensions:
     """
     function_name, sizes = (
         "bcoo_broadcast_in_dim",
-        tuple([check_int("bcoo_broadcast_in_dim", "shape", n) for n in shape]),
+        tuple([check_int("shape", n) for n in shape]),
     )
-    axes = [check_int(function_name, "broadcast_dimensions", k) for k in broadcast_dimensions]
+    axes = [check_int("broadcast_dimensions", k) for k in broadcast_dimensions]
     fits = len(axes) == mat.ndim and axes == sorted({*axes}) and all([0 <= k < len(sizes) for k in axes])
     if not fits or any([n not in (1, sizes[k]) for n, k in zip(mat.shape, axes, strict=True)]):
         raise ShapeError(
@@ -342,12 +341,13 @@ def bcoo_reshape(mat: M, *, new_sizes: Sequence[int], dimensions: Sequence[int] 
     >>> bcoo_reshape(BCOO.fromdense(enp.eye(2)), new_sizes=(4,)).todense().tolist()
     [1.0, 0.0, 0.0, 1.0]
     """
-    function_name = "bcoo_reshape"
     if dimensions is not None:
         mat = bcoo_transpose(mat, permutation=dimensions)
-    sizes = tuple([check_int(function_name, "new_sizes", n) for n in new_sizes])
+    sizes = tuple([check_int("new_sizes", n) for n in new_sizes])
     if math.prod(sizes) != mat.size or min(sizes, default=0) < 0:
-        raise ShapeError(f"{function_name}: new_sizes must have {mat.size} elements as {mat!r}, got {sizes}")
+        raise ShapeError(
+            f"{name_user_call()}: new_sizes must have {mat.size} elements as {mat!r}, got {sizes}"
+        )
     b = _split_sizes(sizes, mat.batch_shape)
     d = _split_sizes(sizes[::-1], mat.dense_shape)
     if (
@@ -357,14 +357,14 @@ def bcoo_reshape(mat: M, *, new_sizes: Sequence[int], dimensions: Sequence[int] 
         or math.prod(sizes[b : len(sizes) - d]) != math.prod(mat.sparse_shape)
     ):
         raise ShapeError(
-            f"{function_name}: new_sizes must not mix batch, sparse and dense axes, got {sizes} for {mat!r}"
+            f"{name_user_call()}: new_sizes must not mix batch, sparse and dense axes, got {sizes} for {mat!r}"
         )
     sparse, dense = sizes[b : len(sizes) - d], sizes[len(sizes) - d :]
     data, indices = mat.entries()
     position_count = math.prod(sparse)
     if position_count > np.iinfo(indices.dtype).max:
         raise ShapeError(
-            f"{function_name}: indices of dtype {indices.dtype.name} cannot number {position_count} places"
+            f"{name_user_call()}: indices of dtype {indices.dtype.name} cannot number {position_count} places"
         )
     number = enp.zeros(indices.shape[:-1], indices.dtype)
     for k, n in enumerate(mat.sparse_shape):
@@ -402,7 +402,7 @@ def bcoo_concatenate(operands: Sequence[M], *, dimension: int) -> M:
     if not mats:
         raise ShapeError(f"{function_name}: needs at least one array")
     first = mats[0]
-    axis = check_distinct_axes(function_name, first, (dimension,))[0]
+    axis = check_distinct_axes(first, (dimension,))[0]
     others = [m.shape[:axis] + m.shape[axis + 1 :] for m in mats]
     if any(
         [(m.n_batch, m.n_dense, m.ndim) != (first.n_batch, first.n_dense, first.ndim) for m in mats]

@@ -10,7 +10,7 @@ import numpy as np
 import effx.numpy as enp
 from effx import lax
 from effx.array import Array, Operand
-from effx.errors import ConcretizationError, DTypeError, ShapeError
+from effx.errors import ConcretizationError, DTypeError, ShapeError, name_user_call
 from effx.experimental.sparse.base import JAXSparse
 from effx.experimental.sparse.compressed import row_numbers
 from effx.lax.control.solves import custom_linear_solve
@@ -61,7 +61,6 @@ def spsolve(
     >>> spsolve(m.data, m.indices, m.indptr, enp.array([3.0, 4.0])).tolist()
     [1.0, 1.0]
     """
-    function_name = "spsolve"
     elements, cols, starts, right = [enp.asarray(x) for x in (data, indices, indptr, b)]
     n = starts.shape[0] - 1 if starts.ndim == 1 else -1
     if (
@@ -72,8 +71,8 @@ def spsolve(
         or right.shape[0] != n
     ):
         raise ShapeError(
-            f"{function_name}: needs data [nse], indices [nse], indptr [n + 1] and b [n] or [n, k], got {elements.type!r}, "
-            f"{cols.type!r}, {starts.type!r} and {right.type!r}"
+            f"{name_user_call()}: needs data [nse], indices [nse], indptr [n + 1] and b [n] or [n, k], "
+            f"got {elements.type!r}, {cols.type!r}, {starts.type!r} and {right.type!r}"
         )
     if (
         elements.dtype != right.dtype
@@ -81,12 +80,12 @@ def spsolve(
         or {cols.dtype.kind, starts.dtype.kind} - {*"iu"}
     ):
         raise DTypeError(
-            f"{function_name}: needs data and b of one floating dtype and integer indices, got {elements.type!r}, "
+            f"{name_user_call()}: needs data and b of one floating dtype and integer indices, got {elements.type!r}, "
             f"{cols.type!r}, {starts.type!r} and {right.type!r}"
         )
-    if check_int(function_name, "reorder", reorder) not in (0, 1):
+    if check_int("reorder", reorder) not in (0, 1):
         raise ShapeError(
-            f"{function_name}: reorder must be 0 (none) or 1 (reverse Cuthill-McKee), got {reorder}"
+            f"{name_user_call()}: reorder must be 0 (none) or 1 (reverse Cuthill-McKee), got {reorder}"
         )
     rows = row_numbers(starts, elements.shape[0])
     bound = enp.asarray(tol)
@@ -256,7 +255,7 @@ def lobpcg_standard(
             f"{function_name}: A times X must have X's dtype, got {product.type!r} for {guess.type!r}"
         )
     epsilon = enp.asarray(float(enp.finfo(guess.dtype).eps) if tol is None else tol)
-    most = check_int(function_name, "m", m)
+    most = check_int("m", m)
 
     def ritz(Q: Array) -> tuple[Array, Array, Array]:
         """Returns the k largest Ritz values in the space of Q, the coefficients, and A Q."""

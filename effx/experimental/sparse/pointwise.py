@@ -100,9 +100,7 @@ def align_coordinates(mats: Sequence[BCOO]) -> list[BCOO]:
     """Returns arrays with the same coordinates, which occur once: those of any of them."""
     if len(mats) == 1:
         m = mats[0]
-        return [
-            m if m.unique_indices else sum_duplicate_entries("sum_duplicates", m, m.nse, remove_zeros=False)
-        ]
+        return [m if m.unique_indices else sum_duplicate_entries(m, m.nse, remove_zeros=False)]
     if all([m.indices is mats[0].indices for m in mats]) and len({m.n_dense for m in mats}) == 1:
         return [one for m in mats for one in align_coordinates([m])]
     batch, dense = min([m.n_batch for m in mats]), min([m.n_dense for m in mats])
@@ -116,7 +114,7 @@ def align_coordinates(mats: Sequence[BCOO]) -> list[BCOO]:
     for k, (x, _) in enumerate(entries):
         around = [(sum(counts[:k]), sum(counts[k + 1 :])) if a == batch else (0, 0) for a in range(x.ndim)]
         joined = same[0].with_entries(enp.pad(x, around), at, same[0].sparse_shape)
-        results.append(sum_duplicate_entries("sum_duplicates", joined, nse, remove_zeros=False))
+        results.append(sum_duplicate_entries(joined, nse, remove_zeros=False))
     return results
 
 

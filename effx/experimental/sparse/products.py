@@ -15,7 +15,7 @@ import numpy as np
 import effx.numpy as enp
 from effx.array import Array, Operand
 from effx.dtypes import DTypeLike
-from effx.errors import DTypeError, ShapeError, ShardingError
+from effx.errors import DTypeError, ShapeError, ShardingError, name_user_call
 from effx.experimental.sparse.coordinates import CoordinateArray, M, append_unit_axes, batch_and_coordinates
 from effx.experimental.sparse.entries import is_in_bounds, limit_nse, sort_order, sum_duplicate_entries
 from effx.experimental.sparse.layout import bcoo_update_layout
@@ -101,9 +101,7 @@ def bcoo_multiply_sparse(lhs: M, rhs: M) -> M:
             f"bcoo_multiply_sparse: shapes and numbers of batch and dense axes must agree, got {lhs!r} and {rhs!r}"
         )
     sizes, batch = lhs.sparse_shape, lhs.batch_shape
-    (x, at), (y, to) = [
-        sum_duplicate_entries("multiply", m, m.nse, remove_zeros=False).clean() for m in (lhs, rhs)
-    ]
+    (x, at), (y, to) = [sum_duplicate_entries(m, m.nse, remove_zeros=False).clean() for m in (lhs, rhs)]
     n, m = lhs.nse, rhs.nse
     nse = min(n, m)
     if not nse:
@@ -183,17 +181,16 @@ def bcoo_dot_general(
     >>> bcoo_dot_general(x, enp.array([1, 10]), dimension_numbers=(((1,), (0,)), ((), ()))).tolist()
     [1, 32]
     """
-    function_name = "bcoo_dot_general"
     if out_sharding is not None:
         with allow_unresolved(True):
             product = bcoo_dot_general(
                 cast("CoordinateArray", lhs), cast("Operand", rhs), dimension_numbers=dimension_numbers,
                 precision=precision, preferred_element_type=preferred_element_type,
             )  # fmt: skip
-        return with_user_sharding(function_name, product, out_sharding)
+        return with_user_sharding(product, out_sharding)
     x = lhs if isinstance(lhs, CoordinateArray) else enp.asarray(lhs)
     y = rhs if isinstance(rhs, CoordinateArray) else enp.asarray(rhs)
-    (lc, rc), (lb, rb) = check_dimension_numbers(function_name, x.shape, y.shape, dimension_numbers)
+    (lc, rc), (lb, rb) = check_dimension_numbers(x.shape, y.shape, dimension_numbers)
     dtype = (
         enp.result_type(x.dtype, y.dtype)
         if preferred_element_type is None
@@ -204,13 +201,13 @@ def bcoo_dot_general(
             return _contract_sparse(x, y, lc, rc, lb, rb, dtype)
         return _contract_with_dense(x, y, lc, rc, lb, rb, precision, dtype)
     if not isinstance(y, CoordinateArray):
-        raise DTypeError(f"{function_name}: one operand must be sparse, got {x.type!r} and {y.type!r}")
+        raise DTypeError(f"{name_user_call()}: one operand must be sparse, got {x.type!r} and {y.type!r}")
     swapped_product = _contract_with_dense(y, x, rc, lc, rb, lb, precision, dtype)
     b, n = len(lb), y.ndim - len(rc) - len(rb)
     return swapped_product.transpose((*range(b), *range(b + n, swapped_product.ndim), *range(b, b + n)))
 
 
-def with_user_sharding(function_name: str, product: object, out_sharding: OutSharding) -> Array:
+def with_user_sharding(product: object, out_sharding: OutSharding) -> Array:
     """Returns a dense product, with the requested sharding.
 
     Raises:
@@ -218,13 +215,13 @@ def with_user_sharding(function_name: str, product: object, out_sharding: OutSha
     """
     if not isinstance(product, Array):
         raise ShardingError(
-            f"{function_name}: out_sharding is for dense results, and the product of two sparse arrays is sparse"
+            f"{name_user_call()}: out_sharding is for dense results, and the product of two sparse arrays is sparse"
         )
-    return reshard_as(function_name, product, out_sharding)
+    return reshard_as("out_sharding", product, out_sharding)
 
 
 def check_dimension_numbers(
-    function_name: str, left: Axes, right: Axes, numbers: DimensionNumbers
+    left: Axes, right: Axes, numbers: DimensionNumbers
 ) -> tuple[tuple[Axes, Axes], tuple[Axes, Axes]]:
     """Returns dimension numbers as ints.
 
@@ -232,18 +229,17 @@ def check_dimension_numbers(
         ShapeError: axes are missing, occur twice, or differ in size.
     """
     (lc, rc), (lb, rb) = [
-        [tuple([check_int(function_name, "dimension_numbers", k) for k in axes]) for axes in pair]
-        for pair in numbers
+        [tuple([check_int("dimension_numbers", k) for k in axes]) for axes in pair] for pair in numbers
     ]
     for shape, axes in ((left, (*lc, *lb)), (right, (*rc, *rb))):
         if len({*axes}) != len(axes) or any([not 0 <= k < len(shape) for k in axes]):
             raise ShapeError(
-                f"{function_name}: dimension_numbers must be distinct axes of shape {shape}, got {axes}"
+                f"{name_user_call()}: dimension_numbers must be distinct axes of shape {shape}, got {axes}"
             )
     pairs = [(lc, rc), (lb, rb)]
     if any([[left[k] for k in a] != [right[k] for k in b] for a, b in pairs]):
         raise ShapeError(
-            f"{function_name}: contracted and batch axes must agree in size, got shapes {left} and {right} with "
+            f"{name_user_call()}: contracted and batch axes must agree in size, got shapes {left} and {right} with "
             f"dimension_numbers {((lc, rc), (lb, rb))}"
         )
     return (lc, rc), (lb, rb)
@@ -378,9 +374,8 @@ def bcoo_dot_general_sampled(
     >>> bcoo_dot_general_sampled(x, x, enp.array([[1, 0]]), dimension_numbers=(((1,), (0,)), ((), ()))).tolist()
     [15]
     """
-    function_name = "bcoo_dot_general_sampled"
     x, y, at = enp.asarray(A), enp.asarray(B), enp.asarray(indices)
-    (lc, rc), (lb, rb) = check_dimension_numbers(function_name, x.shape, y.shape, dimension_numbers)
+    (lc, rc), (lb, rb) = check_dimension_numbers(x.shape, y.shape, dimension_numbers)
     lf = [k for k in range(x.ndim) if k not in (*lc, *lb)]
     rf = [k for k in range(y.ndim) if k not in (*rc, *rb)]
     shape = [*[x.shape[k] for k in (*lb, *lf)], *[y.shape[k] for k in rf]]
@@ -388,7 +383,9 @@ def bcoo_dot_general_sampled(
     used = n_batch + at.shape[-1] if n_batch >= 0 else -1
     fits = 0 <= used <= len(shape) and all([n in (1, m) for n, m in zip(at.shape[:-2], shape, strict=False)])
     if not fits:
-        raise ShapeError(f"{function_name}: indices {at.type!r} do not fit a product of shape {tuple(shape)}")
+        raise ShapeError(
+            f"{name_user_call()}: indices {at.type!r} do not fit a product of shape {tuple(shape)}"
+        )
     dtype = enp.result_type(x.dtype, y.dtype)
     stored = (*shape[:n_batch], at.shape[-2])
     x, y = x.astype(dtype).transpose((*lb, *lf, *lc)), y.astype(dtype).transpose((*rb, *rf, *rc))

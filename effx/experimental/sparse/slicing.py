@@ -8,7 +8,7 @@ import numpy as np
 
 import effx.numpy as enp
 from effx.array import Array, Operand
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, ShapeError, name_user_call
 from effx.experimental.sparse.coordinates import M
 from effx.experimental.sparse.entries import limit_nse
 from effx.experimental.sparse.layout import bcoo_broadcast_in_dim, bcoo_squeeze, check_distinct_axes
@@ -35,15 +35,14 @@ def bcoo_slice(
     >>> bcoo_slice(BCOO.fromdense(enp.arange(5)), start_indices=[1], limit_indices=[5], strides=[2]).todense().tolist()
     [1, 3]
     """
-    function_name = "bcoo_slice"
-    starts = [check_int(function_name, "start_indices", k) for k in start_indices]
-    limits = [check_int(function_name, "limit_indices", k) for k in limit_indices]
-    steps = [1] * mat.ndim if strides is None else [check_int(function_name, "strides", k) for k in strides]
+    starts = [check_int("start_indices", k) for k in start_indices]
+    limits = [check_int("limit_indices", k) for k in limit_indices]
+    steps = [1] * mat.ndim if strides is None else [check_int("strides", k) for k in strides]
     if not len(starts) == len(limits) == len(steps) == mat.ndim or not all(
         [0 <= a <= z <= n and k > 0 for a, z, n, k in zip(starts, limits, mat.shape, steps, strict=True)]
     ):
         raise ShapeError(
-            f"{function_name}: must have 0 <= start <= limit <= size and stride > 0 for each axis, got starts "
+            f"{name_user_call()}: must have 0 <= start <= limit <= size and stride > 0 for each axis, got starts "
             f"{starts}, limits "
             f"{limits} and strides {steps} for {mat!r}"
         )
@@ -75,19 +74,18 @@ def bcoo_dynamic_slice(mat: M, start_indices: Sequence[Operand], slice_sizes: Se
     >>> bcoo_dynamic_slice(BCOO.fromdense(enp.arange(5)), [4], [2]).todense().tolist()
     [3, 4]
     """
-    function_name = "bcoo_dynamic_slice"
-    sizes = [check_int(function_name, "slice_sizes", n) for n in slice_sizes]
+    sizes = [check_int("slice_sizes", n) for n in slice_sizes]
     starts = [enp.asarray(k) for k in start_indices]
     if not len(starts) == len(sizes) == mat.ndim or not all(
         [0 <= n <= m for n, m in zip(sizes, mat.shape, strict=True)]
     ):
         raise ShapeError(
-            f"{function_name}: needs one start and a size from 0 to that of the axis for each axis of {mat!r}, got "
+            f"{name_user_call()}: needs one start and a size from 0 to that of the axis for each axis of {mat!r}, got "
             f"{len(starts)} starts and sizes {sizes}"
         )
     if any([k.ndim or k.dtype.kind not in "iu" for k in starts]):
         raise DTypeError(
-            f"{function_name}: starts must be integers, got {', '.join([repr(k.type) for k in starts])}"
+            f"{name_user_call()}: starts must be integers, got {', '.join([repr(k.type) for k in starts])}"
         )
     b, s = mat.n_batch, mat.n_batch + mat.n_sparse
     data, indices = mat.entries()
@@ -121,7 +119,7 @@ def bcoo_rev(operand: M, dimensions: Sequence[int]) -> M:
     >>> bcoo_rev(BCOO.fromdense(enp.arange(3)), (0,)).todense().tolist()
     [2, 1, 0]
     """
-    over = check_distinct_axes("bcoo_rev", operand, dimensions)
+    over = check_distinct_axes(operand, dimensions)
     b, s = operand.n_batch, operand.n_batch + operand.n_sparse
     data, indices = operand.entries()
     batch = [k for k in over if k < b]

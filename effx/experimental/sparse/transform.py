@@ -53,7 +53,7 @@ def sparsify(f: Callable[..., PyTree], use_tracer: bool = False) -> Callable[...
     >>> f(BCOO.fromdense(enp.array([[0.0, 1.0], [3.0, 0.0]])), enp.array([1.0, 2.0]))
     Array([6.5451775, 2.3862944], dtype=float32)
     """
-    check_function("sparsify", f)
+    check_function(f)
     if not isinstance(use_tracer, bool):
         raise TransformError(f"sparsify: use_tracer must be a bool, got {use_tracer!r}")
     sparse_function = on_sparse(f)

@@ -108,7 +108,7 @@ class HostFunction:
 
     def _narrow_result(self, where: str, value: HostData, dtype: DType) -> HostData:
         """Returns a result of 64 bits in the declared dtype; refuses numbers that it cannot hold."""
-        narrow = narrow_data(f"{self.what}: {where} of {self.name}", value, dtype)
+        narrow = narrow_data(value, dtype, function_name=f"{self.what}: {where} of {self.name}")
         if value.dtype.kind in "fc" and (np.isfinite(value) & ~np.isfinite(narrow)).any():
             raise OverflowError(
                 f"{self.what}: {where} of {self.name} has finite numbers that are infinite as {dtypes.short_name(dtype)}, "

@@ -49,7 +49,7 @@ class Cholesky(Singleton, MatrixOperation):
     def infer(self, *types: ArrayType) -> ArrayType:
         """The operand's type."""
         check_arity(self, types, 1)
-        check_matrix(self.name, types[0], square=True)
+        check_matrix(types[0], square=True, function_name=self.name)
         return types[0].strong()
 
 

@@ -99,7 +99,7 @@ class Eigh(Factorization):
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """Real numbers, and a matrix."""
         check_arity(self, types, 1)
-        check_matrix(self.name, types[0], square=True)
+        check_matrix(types[0], square=True, function_name=self.name)
         (t,) = types
         values = real_type(t, t.shape[-1])
         return (values, t.strong()) if self.vectors else (values,)
@@ -229,7 +229,7 @@ class Svd(Factorization):
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """Real numbers, and two matrices."""
         check_arity(self, types, 1)
-        check_matrix(self.name, types[0])
+        check_matrix(types[0], function_name=self.name)
         (t,) = types
         *_, m, n = t.shape
         k = min(m, n)
@@ -426,7 +426,7 @@ class Pinv(MatrixOperation):
         """The transposed shape."""
         check_arity(self, types, 2)
         a, cutoff = types
-        check_matrix(self.name, a, "a", square=self.hermitian)
+        check_matrix(a, "a", square=self.hermitian, function_name=self.name)
         if cutoff.strong() is not real_type(a):
             raise ShapeError(f"pinv: the cutoff must be {real_type(a)!r} for a {a!r}, got {cutoff!r}")
         return a.strong().with_shape((*a.shape[:-2], a.shape[-1], a.shape[-2]))
@@ -500,7 +500,7 @@ class Eig(Factorization):
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """Complex numbers, and matrices."""
         check_arity(self, types, 1)
-        check_matrix(self.name, types[0], square=True)
+        check_matrix(types[0], square=True, function_name=self.name)
         (t,) = types
         vectors = array_type(dtypes.complex_dtype(t.dtype), t.shape)
         return (vectors.with_shape(t.shape[:-1]), *[vectors] * (self.left + self.right))

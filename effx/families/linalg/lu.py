@@ -95,7 +95,7 @@ class Lu(Singleton, Factorization):
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The types of both factors in one matrix, and of indices."""
         check_arity(self, types, 1)
-        check_matrix(self.name, types[0])
+        check_matrix(types[0], function_name=self.name)
         *batch, m, n = types[0].shape
         indices = [array_type(dtypes.int32, (*batch, size)) for size in (min(m, n), m)]
         return types[0].strong(), *indices
@@ -323,8 +323,8 @@ class Solve(Singleton, MatrixOperation):
         """The type of b."""
         check_arity(self, types, 2)
         a, b = types
-        check_matrix(self.name, a, "a", square=True)
-        check_matrix(self.name, b, "b")
+        check_matrix(a, "a", square=True, function_name=self.name)
+        check_matrix(b, "b", function_name=self.name)
         if a.dtype != b.dtype:
             raise DTypeError(f"solve: operand dtypes differ: a is {a!r}, b is {b!r}")
         if a.shape[:-1] != b.shape[:-1]:
@@ -375,7 +375,7 @@ class Det(Singleton, MatrixOperation):
     def infer(self, *types: ArrayType) -> ArrayType:
         """A number for each matrix."""
         check_arity(self, types, 1)
-        check_matrix(self.name, types[0], square=True)
+        check_matrix(types[0], square=True, function_name=self.name)
         return types[0].strong().with_shape(types[0].shape[:-2])
 
 
@@ -448,7 +448,7 @@ class Slogdet(Singleton, Factorization):
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """Two numbers for each matrix."""
         check_arity(self, types, 1)
-        check_matrix(self.name, types[0], square=True)
+        check_matrix(types[0], square=True, function_name=self.name)
         return types[0].strong().with_shape(types[0].shape[:-2]), real_type(types[0])
 
 

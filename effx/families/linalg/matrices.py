@@ -15,7 +15,7 @@ from effx.array.arithmetic import conj, matmul, where
 from effx.array.promotion import broadcast_to, convert
 from effx.array.shaping import matrix_transpose, moveaxis, reshape
 from effx.effects import Operation
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, ShapeError, name_user_call
 from effx.handlers.oracle.handler import Data
 from effx.handling import (
     ArrayOperation,
@@ -105,16 +105,29 @@ def batch_systems(
 # --- typing ---------------------------------------------------------------------------------------
 
 
-def check_matrix(name: str, t: ArrayType, function_name: str = "operand", square: bool = False) -> None:
-    """Raises an error that begins with a name, unless a type is of matrices, square ones if required, of a dtype that
-    kernels take.
+def check_matrix(
+    t: ArrayType, operand_name: str = "operand", *, square: bool = False, function_name: str = ""
+) -> None:
+    """Checks that a type is of matrices, square ones if required, of a dtype that kernels take.
+
+    Args:
+        t: the type.
+        operand_name: what errors call it.
+        square: whether rows must be as long as columns.
+        function_name: whose operand it is; by default the function's that the user called.
     """
     if t.dtype not in KERNEL_DTYPES:
-        raise DTypeError(f"{name}: {function_name} must be f32, f64, c64 or c128, got {t!r}")
+        raise DTypeError(
+            f"{function_name or name_user_call()}: {operand_name} must be f32, f64, c64 or c128, got {t!r}"
+        )
     if t.ndim < 2:
-        raise ShapeError(f"{name}: {function_name} must have at least two axes, got {t!r}")
+        raise ShapeError(
+            f"{function_name or name_user_call()}: {operand_name} must have at least two axes, got {t!r}"
+        )
     if square and t.shape[-1] != t.shape[-2]:
-        raise ShapeError(f"{name}: {function_name} must be square in its last two axes, got {t!r}")
+        raise ShapeError(
+            f"{function_name or name_user_call()}: {operand_name} must be square in its last two axes, got {t!r}"
+        )
 
 
 def real_type(t: ArrayType, *shape: int) -> ArrayType:

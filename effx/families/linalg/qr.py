@@ -69,7 +69,7 @@ class Geqrf(Singleton, Factorization):
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """One matrix for both, and a vector."""
         check_arity(self, types, 1)
-        check_matrix(self.name, types[0])
+        check_matrix(types[0], function_name=self.name)
         (t,) = types
         return t.strong(), array_type(t.dtype, (*t.shape[:-2], min(t.shape[-2:])))
 
@@ -88,7 +88,7 @@ class Geqp3(Singleton, Factorization):
         """One matrix for both, a vector and indices."""
         check_arity(self, types, 2)
         a, columns = types
-        check_matrix(self.name, a, "a")
+        check_matrix(a, "a", function_name=self.name)
         if columns is not array_type(dtypes.int32, (*a.shape[:-2], a.shape[-1])):
             raise ShapeError(
                 f"geqp3: the columns' order must be i32, one for each column of a {a!r}, got {columns!r}"
@@ -113,7 +113,7 @@ class HouseholderProduct(Singleton, MatrixOperation):
         """The type of the vectors."""
         check_arity(self, types, 2)
         a, taus = types
-        check_matrix(self.name, a, "a")
+        check_matrix(a, "a", function_name=self.name)
         if taus.dtype != a.dtype:
             raise DTypeError(f"householder_product: operand dtypes differ: a is {a!r}, taus is {taus!r}")
         if a.shape[-2] < a.shape[-1]:
@@ -152,7 +152,7 @@ class Qr(Factorization):
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """Two matrices, and indices."""
         check_arity(self, types, 1)
-        check_matrix(self.name, types[0])
+        check_matrix(types[0], function_name=self.name)
         (t,) = types
         *batch, m, n = t.shape
         k = m if self.full else min(m, n)

@@ -51,7 +51,7 @@ class Schur(Factorization):
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """Matrices."""
         check_arity(self, types, 1)
-        check_matrix(self.name, types[0], square=True)
+        check_matrix(types[0], square=True, function_name=self.name)
         return (types[0].strong(),) * (1 + self.vectors)
 
 
@@ -68,7 +68,7 @@ class Hessenberg(Singleton, Factorization):
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """One matrix for both, and a vector."""
         check_arity(self, types, 1)
-        check_matrix(self.name, types[0], square=True)
+        check_matrix(types[0], square=True, function_name=self.name)
         (t,) = types
         return t.strong(), array_type(t.dtype, (*t.shape[:-2], max(t.shape[-1] - 1, 0)))
 
@@ -91,7 +91,7 @@ class Tridiagonal(Factorization):
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """A matrix and vectors."""
         check_arity(self, types, 1)
-        check_matrix(self.name, types[0], square=True)
+        check_matrix(types[0], square=True, function_name=self.name)
         (t,) = types
         n = t.shape[-1]
         beside = max(n - 1, 0)

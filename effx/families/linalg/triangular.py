@@ -67,8 +67,8 @@ class TriangularSolve(MatrixOperation):
         """The type of b."""
         check_arity(self, types, 2)
         a, b = types
-        check_matrix(self.name, a, "a", square=True)
-        check_matrix(self.name, b, "b")
+        check_matrix(a, "a", square=True, function_name=self.name)
+        check_matrix(b, "b", function_name=self.name)
         if a.dtype != b.dtype:
             raise DTypeError(f"triangular_solve: operand dtypes differ: a is {a!r}, b is {b!r}")
         if a.shape[:-2] != b.shape[:-2]:

@@ -54,7 +54,7 @@ class TridiagonalSolve(Singleton, MatrixOperation):
         """The type of b."""
         check_arity(self, types, 4)
         *diagonals, b = types
-        check_matrix(self.name, b, "b")
+        check_matrix(b, "b", function_name=self.name)
         for t in diagonals:
             if (t.dtype, t.shape) != (b.dtype, b.shape[:-1]):
                 raise ShapeError(

@@ -69,7 +69,7 @@ def decompose(fun: Callable[P, R], to: Iterable[Kind]) -> Callable[P, R]:
       return f
     }
     """
-    check_function("decompose", fun)
+    check_function(fun)
     if not isinstance(to, Iterable):
         raise TransformError(f"decompose: to must list operation classes or traits, got {to!r}")
     allowed = tuple(to)

@@ -101,4 +101,4 @@ def evaluate(function: Callable[..., R], *arrays: Operand) -> R:
     """
     code = getattr(function, "__code__", None)
     with handle(Reference(), "" if code is None else source_of((code, 0))):
-        return function(*[as_operand(x, "reference") for x in arrays])
+        return function(*[as_operand(x) for x in arrays])

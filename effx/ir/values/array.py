@@ -495,7 +495,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         promote_integers: bool = True,
     ) -> Array:
         """The sum over axes."""
-        methods.reducing.refuse_out("sum", out)
+        methods.reducing.refuse_out(out)
         if not promote_integers:
             return methods.numpy.sum(self, axis, dtype, None, keepdims, initial, where, False)
         return methods.reducing.sum(self, axis, dtype, keepdims, initial, where)
@@ -540,7 +540,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         promote_integers: bool = True,
     ) -> Array:
         """The product over axes."""
-        methods.reducing.refuse_out("prod", out)
+        methods.reducing.refuse_out(out)
         if not promote_integers:
             return methods.numpy.prod(self, axis, dtype, None, keepdims, initial, where, False)
         return methods.reducing.prod(self, axis, dtype, keepdims, initial, where)
@@ -583,7 +583,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         where: Operand | None = None,
     ) -> Array:
         """The mean over axes."""
-        methods.reducing.refuse_out("mean", out)
+        methods.reducing.refuse_out(out)
         return methods.reducing.mean(self, axis, dtype, keepdims, where)
 
     @overload
@@ -620,7 +620,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         correction: float | None = None,
     ) -> Array:
         """The variance over axes."""
-        methods.reducing.refuse_out("var", out)
+        methods.reducing.refuse_out(out)
         if correction is not None:
             return methods.numpy.var(
                 self, axis, dtype, None, ddof, keepdims, where=where, correction=correction
@@ -661,7 +661,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         correction: float | None = None,
     ) -> Array:
         """The standard deviation over axes."""
-        methods.reducing.refuse_out("std", out)
+        methods.reducing.refuse_out(out)
         if correction is not None:
             return methods.numpy.std(
                 self, axis, dtype, None, ddof, keepdims, where=where, correction=correction
@@ -690,7 +690,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         where: Operand | None = None,
     ) -> Array:
         """The largest element over axes; NaN if there is one."""
-        methods.reducing.refuse_out("max", out)
+        methods.reducing.refuse_out(out)
         return methods.reducing.max(self, axis, keepdims, initial, where)
 
     @with_overloads_of(max)
@@ -703,7 +703,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         where: Operand | None = None,
     ) -> Array:
         """The smallest element over axes; NaN if there is one."""
-        methods.reducing.refuse_out("min", out)
+        methods.reducing.refuse_out(out)
         return methods.reducing.min(self, axis, keepdims, initial, where)
 
     @overload
@@ -718,7 +718,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         self, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Operand | None = None
     ) -> Array:
         """Whether all elements are true."""
-        methods.reducing.refuse_out("all", out)
+        methods.reducing.refuse_out(out)
         return methods.reducing.all(self, axis, keepdims, where)
 
     @with_overloads_of(all)
@@ -726,7 +726,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         self, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Operand | None = None
     ) -> Array:
         """Whether any element is true."""
-        methods.reducing.refuse_out("any", out)
+        methods.reducing.refuse_out(out)
         return methods.reducing.any(self, axis, keepdims, where)
 
     @overload
@@ -735,13 +735,13 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
     def argmax(self, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array: ...
     def argmax(self, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
         """The index of the largest element."""
-        methods.reducing.refuse_out("argmax", out)
+        methods.reducing.refuse_out(out)
         return methods.reducing.argmax(self, axis, bool(keepdims))
 
     @with_overloads_of(argmax)
     def argmin(self, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
         """The index of the smallest element."""
-        methods.reducing.refuse_out("argmin", out)
+        methods.reducing.refuse_out(out)
         return methods.reducing.argmin(self, axis, bool(keepdims))
 
     @overload
@@ -833,12 +833,12 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
 
     def cumsum(self, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
         """Cumulative sums along an axis."""
-        methods.reducing.refuse_out("cumsum", out)
+        methods.reducing.refuse_out(out)
         return methods.reducing.cumsum(self, axis, dtype)
 
     def cumprod(self, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
         """Cumulative products along an axis."""
-        methods.reducing.refuse_out("cumprod", out)
+        methods.reducing.refuse_out(out)
         return methods.reducing.cumprod(self, axis, dtype)
 
     def dot(self, b: Operand, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
@@ -851,7 +851,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
 
     def round(self, decimals: int = 0, out: None = None) -> Array[DT, *Dims]:
         """Rounded to a number of decimals, halves to even."""
-        methods.reducing.refuse_out("round", out)
+        methods.reducing.refuse_out(out)
         return methods.arithmetic.round_(self, decimals)
 
     def take(
@@ -865,7 +865,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         fill_value: Operand | None = None,
     ) -> Array[DT, *tuple[Any, ...]]:
         """Elements along an axis by index."""
-        methods.reducing.refuse_out("take", out)
+        methods.reducing.refuse_out(out)
         return methods.indexing.take(
             self,
             indices,
@@ -884,7 +884,7 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
         self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
     ) -> Array:
         """The sum of the diagonal of two axes."""
-        methods.reducing.refuse_out("trace", out)
+        methods.reducing.refuse_out(out)
         return methods.reducing.sum(methods.indexing.diagonal(self, offset, axis1, axis2), -1, dtype)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:

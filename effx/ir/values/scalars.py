@@ -2,6 +2,7 @@
 
 from effx import dtypes
 from effx.dtypes import DType
+from effx.errors import name_user_call
 from effx.ir.types import array_type
 from effx.ir.values.boxes import HostArray
 from effx.ir.values.described import Number
@@ -27,22 +28,18 @@ def scalar(value: Number, dtype: DType, weak: bool = True) -> HostArray:
     if type(value) is int and dtypes.is_integer(dtype):
         low, high = int_range(dtype)
         if not low <= value <= high:
-            check_fits("", value, dtype)
+            check_fits(value, dtype)
     return HostArray(value, array_type(dtype, (), weak))
 
 
-def check_fits(function_name: str, value: int, dtype: DType) -> None:
+def check_fits(value: int, dtype: DType) -> None:
     """Refuses an int that a dtype of integers cannot hold.
-
-    Args:
-        function_name: the function that takes the int, "" for an operator.
-        value: the int.
-        dtype: of integers.
 
     Raises:
         OverflowError: it does not fit.
     """
     low, high = int_range(dtype)
     if not low <= value <= high:
-        where = f"{function_name}: " if function_name else ""
-        raise OverflowError(f"{where}python int {value} is out of bounds for {dtypes.short_name(dtype)}")
+        raise OverflowError(
+            f"{name_user_call()}: python int {value} is out of bounds for {dtypes.short_name(dtype)}"
+        )

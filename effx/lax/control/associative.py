@@ -57,17 +57,17 @@ def associative_scan(fn: Callable[[E, E], E], elems: PyTree, reverse: bool = Fal
     >>> associative_scan(lambda a, b: a @ b, enp.stack([enp.array([[1, 1], [1, 0]])] * 6))[-1, 0]
     Array([13,  8], dtype=int32)
     """
-    check_callable("associative_scan", "fn", fn)
-    arrays, tree = flatten_to_arrays("associative_scan", "elems", elems)
+    check_callable("fn", fn)
+    arrays, tree = flatten_to_arrays("elems", elems)
     if not arrays:
         raise TransformError("associative_scan: elems must hold at least one array")
-    axes = [resolve_axis("associative_scan", index(axis), x.type) for x in arrays]
+    axes = [resolve_axis(index(axis), x.type) for x in arrays]
     _check_sizes(elems, arrays, axes)
     name = callable_name(fn)
 
     def combine(left: list[Array], right: list[Array]) -> list[Array]:
         combined, out_tree = flatten_to_arrays(
-            "associative_scan", f"the result of {name}", fn(tree.unflatten(left), tree.unflatten(right))
+            f"the result of {name}", fn(tree.unflatten(left), tree.unflatten(right))
         )
         if out_tree != tree:
             raise TreeError(

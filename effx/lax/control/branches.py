@@ -8,7 +8,7 @@ from typing_extensions import TypeVarTuple, Unpack
 from effx import dtypes, flags
 from effx.array import Array, Operand
 from effx.array.promotion import as_operand, convert
-from effx.errors import DTypeError, RefGivenError, ShapeError, TransformError, TreeError
+from effx.errors import DTypeError, RefGivenError, ShapeError, TransformError, TreeError, name_user_call
 from effx.families.platform import PlatformIndex
 from effx.handlers.recursion.staging import align_constants
 from effx.handlers.sharding_types.axes_in_types import diverge_along
@@ -93,15 +93,15 @@ def cond(  # type: ignore[misc]  # mypy does not match Unpack[Ts] with PyTree
     elif len(operands) == 2 and callable(false_fun) and callable(operands[1]) and not callable(true_fun):
         true_fun, false_fun, operands = false_fun, operands[1], (true_fun, operands[0])
         uses = ((1,), (0,))
-    check_callable("cond", "true_fun", true_fun)
-    check_callable("cond", "false_fun", false_fun)
+    check_callable("true_fun", true_fun)
+    check_callable("false_fun", false_fun)
     index = _branch_index_of_predicate(pred)
     return _perform_branches("cond", index, ("false_fun", "true_fun"), (false_fun, true_fun), operands, uses)
 
 
 def _branch_index_of_predicate(pred: Operand) -> Array:
     """Returns 1 where pred is true, else 0."""
-    x = as_operand(pred, "cond")
+    x = as_operand(pred)
     if x.type.shape:
         raise ShapeError(f"cond: pred must be a scalar, got {x.type!r}")
     if x.type.kind == "c":
@@ -158,8 +158,8 @@ def switch(  # type: ignore[misc]  # as above
         raise TransformError("switch: needs at least one branch")
     names = tuple([f"branches[{n}]" for n in range(len(functions))])
     for name, function in zip(names, functions, strict=True):
-        check_callable("switch", name, function)
-    x = as_operand(index, "switch")
+        check_callable(name, function)
+    x = as_operand(index)
     if x.type.shape:
         raise ShapeError(f"switch: index must be a scalar, got {x.type!r}")
     if x.type.kind not in "iu":
@@ -208,7 +208,7 @@ def platform_dependent(
     if not functions:
         raise TransformError("platform_dependent: needs at least one function")
     for name, function in zip(names, functions, strict=True):
-        check_callable("platform_dependent", name, function)
+        check_callable(name, function)
     choice = tuple(platforms)
     uses = (tuple(range(len(args))),) * len(functions)
     index = PlatformIndex(choice)()
@@ -232,7 +232,7 @@ def _perform_branches(
             chosen = int(known)
             return functions[chosen](*[operands[i] for i in uses[chosen]])
     try:
-        arrays, tree = flatten_to_arrays(function_name, "operands", operands)
+        arrays, tree = flatten_to_arrays("operands", operands)
     except RefGivenError:
         from effx.transforms.refs.ref_arguments import (  # rare, and not loaded before
             close_over_refs,
@@ -241,7 +241,7 @@ def _perform_branches(
 
         operands, refs = extract_refs(operands)
         functions = [close_over_refs(function, refs) for function in functions]
-        arrays, tree = flatten_to_arrays(function_name, "operands", operands)
+        arrays, tree = flatten_to_arrays("operands", operands)
     inputs, types = call_tree(tree), array_types(arrays)
 
     def part(function: Callable[..., PyTree], used: tuple[int, ...]) -> FunctionTrace:
@@ -260,19 +260,17 @@ def _perform_branches(
         parts = [part(function, used) for function, used in zip(functions, uses, strict=True)]
     first = len(parts) - 1 if function_name == "cond" else 0  # users write true_fun first
     for name, branch_trace in zip(names, parts, strict=True):
-        _check_same_results(function_name, names[first], parts[first], name, branch_trace)
+        _check_same_results(names[first], parts[first], name, branch_trace)
     programs, constants = align_constants(parts)
     results = perform_branches(programs, platforms, index, [*constants, *arrays])
     return parts[0].out_tree.unflatten(finalize_results(results))
 
 
-def _check_same_results(
-    function_name: str, first: str, a: FunctionTrace, second: str, b: FunctionTrace
-) -> None:
+def _check_same_results(first: str, a: FunctionTrace, second: str, b: FunctionTrace) -> None:
     """Raises an error for branches whose results differ in structure or types."""
     if a.out_tree != b.out_tree:
         raise TreeError(
-            f"{function_name}: the branches must return the same structure: {first} returns {a.out_tree}, "
+            f"{name_user_call()}: the branches must return the same structure: {first} returns {a.out_tree}, "
             f"{second} returns {b.out_tree}"
         )
     for i, (t, u) in enumerate(zip(a.out_types, b.out_types, strict=True)):
@@ -280,6 +278,6 @@ def _check_same_results(
             path = leaf_path(a.out_tree.unflatten(a.out_types), i)
             kind = DTypeError if t.shape == u.shape else ShapeError
             raise kind(
-                f"{function_name}: the branches must return the same types: result{path} of {first} is {t!r}, "
+                f"{name_user_call()}: the branches must return the same types: result{path} of {first} is {t!r}, "
                 f"of {second} {u!r}"
             )

@@ -7,7 +7,7 @@ from typing import TypeAlias, TypeVar
 from effx import dtypes
 from effx.array import Array, Box, Scalar
 from effx.array.promotion import as_operand, convert
-from effx.errors import DTypeError, EffxError, ShapeError, TransformError, TreeError
+from effx.errors import DTypeError, EffxError, ShapeError, TransformError, TreeError, name_user_call
 from effx.ir.types import ArrayType, array_type
 from effx.ir.values.array import Numeric
 from effx.tracing.arguments import finalize_results, leaf_path
@@ -21,7 +21,7 @@ Loose: TypeAlias = Numeric | Scalar | tuple[PyTree, ...] | list[PyTree] | dict[s
 """Arguments for a function's arrays: numbers, NumPy data, scalars, containers of such."""
 
 
-def check_callable(function_name: str, name: str, function: object) -> None:
+def check_callable(name: str, function: object) -> None:
     """Refuses an argument that cannot be called.
 
     Raises:
@@ -29,11 +29,11 @@ def check_callable(function_name: str, name: str, function: object) -> None:
     """
     if not callable(function):
         raise TransformError(
-            f"{function_name}: {name} must be a function, got {function!r} of type {type(function).__name__}"
+            f"{name_user_call()}: {name} must be a function, got {function!r} of type {type(function).__name__}"
         )
 
 
-def flatten_to_arrays(function_name: str, name: str, value: PyTree) -> tuple[list[Array], PyTreeDef]:
+def flatten_to_arrays(name: str, value: PyTree) -> tuple[list[Array], PyTreeDef]:
     """Flattens an argument to its arrays and its structure.
 
     Raises:
@@ -43,22 +43,22 @@ def flatten_to_arrays(function_name: str, name: str, value: PyTree) -> tuple[lis
     arrays: list[Array] = []
     for i, leaf in enumerate(leaves):
         try:
-            arrays.append(as_operand(leaf, function_name))
+            arrays.append(as_operand(leaf))
         except DTypeError:
             path = leaf_path(value, i)
             raise DTypeError(
-                f"{function_name}: {name}{path} must be an array or a number, got {leaf!r} of type {type(leaf).__name__}"
+                f"{name_user_call()}: {name}{path} must be an array or a number, got {leaf!r} of type {type(leaf).__name__}"
             ) from None
     return arrays, tree
 
 
-def arrays_of_first_carry(function_name: str, name: str, value: C) -> C:
+def arrays_of_first_carry(name: str, value: C) -> C:
     """Returns a carry with arrays for NumPy's, which Python's in-place operators would change.
 
     Raises:
         DTypeError: a leaf is no array or number.
     """
-    arrays, tree = flatten_to_arrays(function_name, name, value)
+    arrays, tree = flatten_to_arrays(name, value)
     result: C = tree.unflatten(finalize_results(arrays))
     return result
 
@@ -86,7 +86,6 @@ def concrete_value(x: Array) -> Array | None:
 
 
 def infer_carry_types(
-    function_name: str,
     name: str,
     carry: PyTree,
     types: Types,
@@ -95,7 +94,6 @@ def infer_carry_types(
     """Finds the types of a loop's carry: Python numbers among the initial values take the body's types.
 
     Args:
-        function_name: the operation, for errors.
         name: the body's name.
         carry: the initial carry, for the paths in errors.
         types: its leaves' types.
@@ -110,7 +108,7 @@ def infer_carry_types(
     tree = flatten(carry)[1]
     while True:
         body, out_tree, out_types = stage_body(types)
-        check_structure(function_name, name, tree, out_tree)
+        check_structure(name, tree, out_tree)
         wider = tuple([_promote_carry_type(t, out) for t, out in zip(types, out_types, strict=True)])
         # Each round makes a type strong or its dtype wider, so the search ends.
         if wider == types:
@@ -118,7 +116,7 @@ def infer_carry_types(
         types = wider
     for i, (t, out) in enumerate(zip(types, out_types, strict=True)):
         if not t.matches(out):
-            raise carry_error(function_name, name, carry, i, t, out)
+            raise carry_error(name, carry, i, t, out)
     return types, body
 
 
@@ -131,7 +129,7 @@ def _promote_carry_type(t: ArrayType, out: ArrayType) -> ArrayType:
     return array_type(dtype, t.shape, weak and out.dtype == t.dtype, t.vma)
 
 
-def check_structure(function_name: str, name: str, tree: PyTreeDef, out_tree: PyTreeDef) -> None:
+def check_structure(name: str, tree: PyTreeDef, out_tree: PyTreeDef) -> None:
     """Compares the structures of a carry before and after an iteration.
 
     Raises:
@@ -139,7 +137,7 @@ def check_structure(function_name: str, name: str, tree: PyTreeDef, out_tree: Py
     """
     if tree != out_tree:
         raise TreeError(
-            f"{function_name}: the carry must keep its structure: it starts as {tree}, but {name} returns {out_tree}"
+            f"{name_user_call()}: the carry must keep its structure: it starts as {tree}, but {name} returns {out_tree}"
             f"{_describe_first_difference(tree, out_tree)}"
         )
 
@@ -155,26 +153,24 @@ def _describe_first_difference(tree: PyTreeDef, out_tree: PyTreeDef) -> str:
     return ""
 
 
-def carry_error(
-    function_name: str, name: str, carry: PyTree, i: int, t: ArrayType, out: ArrayType
-) -> EffxError:
+def carry_error(name: str, carry: PyTree, i: int, t: ArrayType, out: ArrayType) -> EffxError:
     """Returns the error for a carry that changes its type."""
     kind = DTypeError if t.shape == out.shape else ShapeError
     path = leaf_path(carry, i)
     return kind(
-        f"{function_name}: the carry must keep its types: carry{path} starts as {t!r}, but {name} returns {out!r}"
+        f"{name_user_call()}: the carry must keep its types: carry{path} starts as {t!r}, but {name} returns {out!r}"
     )
 
 
-def check_next_carry(function_name: str, name: str, init: PyTree, before: PyTree, after: PyTree) -> PyTree:
+def check_next_carry(name: str, init: PyTree, before: PyTree, after: PyTree) -> PyTree:
     """Checks a carry against the one before, where iterations run in Python; returns it."""
-    old, tree = flatten_to_arrays(function_name, "carry", before)
-    new, out_tree = flatten_to_arrays(function_name, f"the carry that {name} returns", after)
-    check_structure(function_name, name, tree, out_tree)
+    old, tree = flatten_to_arrays("carry", before)
+    new, out_tree = flatten_to_arrays(f"the carry that {name} returns", after)
+    check_structure(name, tree, out_tree)
     types: list[ArrayType] = []
     for i, (x, y) in enumerate(zip(old, new, strict=True)):
         t, out = x.type, y.type
         if not t.matches(out) and not (t.weak and t.shape == out.shape):
-            raise carry_error(function_name, name, init, i, t, out)
+            raise carry_error(name, init, i, t, out)
         types.append(out if t.weak else t)
     return tree.unflatten(finalize_results(convert_to_types(new, tuple(types))))

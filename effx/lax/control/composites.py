@@ -43,7 +43,7 @@ def composite(decomposition: Callable[P, R], name: str, version: int = 0) -> Cal
     >>> 'stablehlo.composite "my.scaled"' in effx.jit(lambda x: scaled(x, by=3.0)).lower(2.0).as_text()
     True
     """
-    check_callable("composite", "decomposition", decomposition)
+    check_callable("decomposition", decomposition)
 
     @wraps(decomposition)
     def function(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -51,7 +51,7 @@ def composite(decomposition: Callable[P, R], name: str, version: int = 0) -> Cal
         attributes = tuple(
             [(key, attribute_text(key, value)) for key, value in sorted(attribute_values.items())]
         )
-        arrays, tree = flatten_to_arrays("composite", "arguments", args)
+        arrays, tree = flatten_to_arrays("arguments", args)
         form = (attributes, tuple([(key, type(value), repr(value)) for key, value in sorted(kwargs.items())]))
         trace = trace_cached(
             "composite",

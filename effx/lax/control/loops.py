@@ -100,17 +100,17 @@ def while_loop(
     >>> print(effx.grad(lambda x: while_loop(lambda y: y < 10., lambda y: y * x, x, max_steps=9))(3.))
     27.0
     """
-    check_callable("while_loop", "cond_fun", cond_fun)
-    check_callable("while_loop", "body_fun", body_fun)
-    bound = None if max_steps is None else check_positive_int("while_loop", "max_steps", max_steps)
+    check_callable("cond_fun", cond_fun)
+    check_callable("body_fun", body_fun)
+    bound = None if max_steps is None else check_positive_int("max_steps", max_steps)
     if flags.disable_jit.value:
-        init_val = arrays_of_first_carry("while_loop", "init_val", init_val)
-        first = as_operand(cond_fun(init_val), "while_loop")
+        init_val = arrays_of_first_carry("init_val", init_val)
+        first = as_operand(cond_fun(init_val))
         _check_test(callable_name(cond_fun), None, (first.type,))
         if concrete_value(first) is not None:
             val: C = _run_loop_in_python(cond_fun, body_fun, init_val, bound)
             return val
-    carry, tree = flatten_to_arrays("while_loop", "init_val", init_val)
+    carry, tree = flatten_to_arrays("init_val", init_val)
     inputs = positional_tree(tree)
     name = callable_name(body_fun)
 
@@ -118,14 +118,14 @@ def while_loop(
         body_trace = trace_cached("while_loop", body_fun, inputs, types)
         return body_trace, body_trace.out_tree, body_trace.out_types
 
-    types, body = infer_carry_types("while_loop", name, init_val, array_types(carry), stage_body)
+    types, body = infer_carry_types(name, init_val, array_types(carry), stage_body)
     test = trace_cached("while_loop", cond_fun, inputs, types)
     _check_test(callable_name(cond_fun), test.out_tree, test.out_types)
     decided_along = INVARIANT
     while decided_along != test.out_types[0].vma:  # the carry varies where its end does
         decided_along = test.out_types[0].vma
         with diverge_along(test.out_types[0].vma):
-            types, body = infer_carry_types("while_loop", name, init_val, types, stage_body)
+            types, body = infer_carry_types(name, init_val, types, stage_body)
         test = trace_cached("while_loop", cond_fun, inputs, types)
     (condition, iteration), constants = align_constants([test, body])
     results = perform_while(condition, iteration, constants, convert_to_types(carry, types), bound)
@@ -150,7 +150,7 @@ def _run_loop_in_python(
     name = callable_name(body_fun)
 
     def step(i: int, val: C) -> tuple[C, None]:
-        return check_next_carry("while_loop", name, init_val, val, body_fun(val)), None
+        return check_next_carry(name, init_val, val, body_fun(val)), None
 
     return iterate(step, init_val, bound, condition=cond_fun)[0]
 
@@ -300,9 +300,9 @@ def fori_loop(
     >>> print(effx.grad(lambda x: fori_loop(0, 3, lambda i, y: y * x, 1.))(2.))
     12.0
     """
-    check_callable("fori_loop", "body_fun", body_fun)
+    check_callable("body_fun", body_fun)
     first, last = _promote_bounds(lower, upper)
-    bound = None if max_steps is None else check_positive_int("fori_loop", "max_steps", max_steps)
+    bound = None if max_steps is None else check_positive_int("max_steps", max_steps)
     start, end = concrete_value(first), concrete_value(last)
     length: int | None = None
     counter: int | float = 0
@@ -318,11 +318,11 @@ def fori_loop(
 
         def step(i: int, val: C) -> tuple[C, None]:
             number = scalar(counter + i, first.type.dtype, first.type.weak)
-            return check_next_carry("fori_loop", name, init_val, val, body_fun(number, val)), None
+            return check_next_carry(name, init_val, val, body_fun(number, val)), None
 
-        val: C = arrays_of_first_carry("fori_loop", "init_val", init_val)
+        val: C = arrays_of_first_carry("init_val", init_val)
         return iterate(step, val, length)[0]
-    carry, tree = flatten_to_arrays("fori_loop", "init_val", init_val)
+    carry, tree = flatten_to_arrays("init_val", init_val)
     inputs = positional_tree(leaf_structure, tree)
     # Where batch elements have bounds of their own, some end while others go on.
     i_type = first.type if length is not None else first.type.with_vma(first.type.vma | last.type.vma)
@@ -332,10 +332,10 @@ def fori_loop(
         return body_trace, body_trace.out_tree, body_trace.out_types
 
     with diverge_along(i_type.vma):
-        types, body = infer_carry_types("fori_loop", name, init_val, array_types(carry), stage_body)
+        types, body = infer_carry_types(name, init_val, array_types(carry), stage_body)
     constants, values = list(body.captured), convert_to_types(carry, types)
     if length is not None:
-        unrolling = unroll_count("fori_loop", 1 if unroll is None else unroll, length)
+        unrolling = unroll_count(1 if unroll is None else unroll, length)
         counting = _add_counter_to_body(body.program, len(constants))
         results = perform_scan(
             Scan(counting, length, len(constants), 1 + len(values), False, unrolling),
@@ -355,7 +355,7 @@ leaf_structure = flatten(0)[1]
 
 def _promote_bounds(lower: Operand, upper: Operand) -> tuple[Array, Array]:
     """Returns the bounds in one dtype; a Python int takes the other's."""
-    bounds = [as_operand(lower, "fori_loop"), as_operand(upper, "fori_loop")]
+    bounds = [as_operand(lower), as_operand(upper)]
     for name, x in zip(("lower", "upper"), bounds, strict=True):
         if x.type.shape:
             raise ShapeError(f"fori_loop: {name} must be a scalar, got {x.type!r}")

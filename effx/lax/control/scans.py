@@ -10,7 +10,14 @@ from effx import dtypes, flags
 from effx.array import Array, Box
 from effx.array.promotion import convert_whole_float
 from effx.array.shaping import concatenate, reshape, stack
-from effx.errors import ConcretizationError, RefGivenError, ShapeError, TransformError, TreeError
+from effx.errors import (
+    ConcretizationError,
+    RefGivenError,
+    ShapeError,
+    TransformError,
+    TreeError,
+    name_user_call,
+)
 from effx.handlers.evaluate.interpreter import iterate
 from effx.ir.ops.control import Scan
 from effx.ir.sizes.dimensions import as_size
@@ -125,20 +132,20 @@ def scan(
     >>> scan(lambda total, x: (total + x, total), 0., enp.array([1., 2., 3.]))
     (Array(6., dtype=float32), Array([0., 1., 3.], dtype=float32))
     """
-    check_callable("scan", "f", f)
+    check_callable("f", f)
     name = callable_name(f)
     try:
-        arrays_and_tree = flatten_to_arrays("scan", "xs", xs)
+        arrays_and_tree = flatten_to_arrays("xs", xs)
     except RefGivenError:
         arrays_and_tree = None  # the rest runs outside of the clause, so that its errors have no context
     if arrays_and_tree is None:
         return _scan_over_refs(f, init, xs, length, reverse, unroll)
     slices, x_tree = arrays_and_tree
-    carry, tree = flatten_to_arrays("scan", "init", init)
-    steps = _check_length("scan", xs, slices, length)
-    unrolling = unroll_count("scan", unroll, steps)
+    carry, tree = flatten_to_arrays("init", init)
+    steps = _check_length(xs, slices, length)
+    unrolling = unroll_count(unroll, steps)
     if flags.disable_jit.value and steps:
-        init = arrays_of_first_carry("scan", "init", init)
+        init = arrays_of_first_carry("init", init)
         return _run_scan_in_python(f, name, init, slices, x_tree, steps, reverse)
     rows = _row_types(slices)
     inputs = positional_tree(tree, x_tree)
@@ -148,7 +155,7 @@ def scan(
         body_trace = trace_cached("scan", f, inputs, (*types, *rows))
         return body_trace, _split_body_result(name, body_trace.out_tree)[0], body_trace.out_types[:n]
 
-    types, body = infer_carry_types("scan", name, init, array_types(carry), stage_body)
+    types, body = infer_carry_types(name, init, array_types(carry), stage_body)
     op = Scan(body.program, steps, len(body.captured), n, bool(reverse), unrolling)
     results = perform_scan(op, [*body.captured, *convert_to_types(carry, types), *slices])
     last, ys = body.out_tree.unflatten(finalize_results(results))
@@ -169,9 +176,7 @@ def _scan_over_refs(
 
     arrays, refs_or_none = extract_refs(xs)
     refs = [cast("Ref", x) for x in refs_or_none]
-    sizes = [len(ref) for ref in refs] + [
-        x.type.shape[0] for x in flatten_to_arrays("scan", "xs", arrays)[0][:1]
-    ]
+    sizes = [len(ref) for ref in refs] + [x.type.shape[0] for x in flatten_to_arrays("xs", arrays)[0][:1]]
     steps = sizes[0] if length is None else length
     for ref in refs:
         if len(ref) != steps:
@@ -202,7 +207,7 @@ def _split_body_result(name: str, tree: PyTreeDef) -> tuple[PyTreeDef, PyTreeDef
     return children[0], children[1]
 
 
-def _check_length(function_name: str, xs: PyTree, slices: list[Array], length: int | None) -> int:
+def _check_length(xs: PyTree, slices: list[Array], length: int | None) -> int:
     """Returns the number of iterations.
 
     Raises:
@@ -214,15 +219,17 @@ def _check_length(function_name: str, xs: PyTree, slices: list[Array], length: i
 
     for i, x in enumerate(slices):
         if not x.type.shape:
-            raise ShapeError(f"{function_name}: inputs must have a leading axis to loop over, got {say(i)}")
+            raise ShapeError(
+                f"{name_user_call()}: inputs must have a leading axis to loop over, got {say(i)}"
+            )
         if x.type.shape[0] != slices[0].type.shape[0]:
             raise ShapeError(
-                f"{function_name}: leading axes of the inputs differ: {say(0)} has {slices[0].type.shape[0]}, "
+                f"{name_user_call()}: leading axes of the inputs differ: {say(0)} has {slices[0].type.shape[0]}, "
                 f"{say(i)} has {x.type.shape[0]}"
             )
     if length is None:
         if not slices:
-            raise TransformError(f"{function_name}: without inputs it needs a length")
+            raise TransformError(f"{name_user_call()}: without inputs it needs a length")
         return slices[0].type.shape[0]
     try:
         steps = as_size(convert_whole_float(length))
@@ -239,7 +246,7 @@ def _check_length(function_name: str, xs: PyTree, slices: list[Array], length: i
     return steps
 
 
-def unroll_count(function_name: str, unroll: int | bool, steps: int) -> int:
+def unroll_count(unroll: int | bool, steps: int) -> int:
     """Returns how many steps one iteration of the compiled loop runs.
 
     Raises:
@@ -249,10 +256,10 @@ def unroll_count(function_name: str, unroll: int | bool, steps: int) -> int:
         return 1
     if unroll is True or unroll == 0:
         return max(steps, 1)
-    return check_positive_int(function_name, "unroll", unroll)
+    return check_positive_int("unroll", unroll)
 
 
-def check_positive_int(function_name: str, name: str, value: int) -> int:
+def check_positive_int(name: str, value: int) -> int:
     """Returns a count as an int.
 
     Raises:
@@ -261,9 +268,9 @@ def check_positive_int(function_name: str, name: str, value: int) -> int:
     try:
         n = as_size(value)
     except TypeError:
-        raise TransformError(f"{function_name}: {name} must be an int, got {value!r}") from None
+        raise TransformError(f"{name_user_call()}: {name} must be an int, got {value!r}") from None
     if n < 1:
-        raise TransformError(f"{function_name}: {name} must be at least 1, got {n}")
+        raise TransformError(f"{name_user_call()}: {name} must be at least 1, got {n}")
     return n
 
 
@@ -281,11 +288,11 @@ def _run_scan_in_python(
     def step(i: int, carry: C) -> tuple[C, Y]:
         result = f(carry, x_tree.unflatten([index_in_dim(x, i, 0, keepdims=False) for x in slices]))
         _split_body_result(name, flatten(result)[1])
-        return check_next_carry("scan", name, init, carry, result[0]), result[1]
+        return check_next_carry(name, init, carry, result[0]), result[1]
 
     first: C = init
     carry, outputs = iterate(step, first, steps, reverse)
-    return carry, _stack_outputs("scan", name, outputs)
+    return carry, _stack_outputs(name, outputs)
 
 
 @overload
@@ -317,15 +324,15 @@ def map(f: Callable[[X], Y], xs: PyTree, *, batch_size: int | None = None) -> Y:
     >>> map(lambda x: x * x, enp.arange(5), batch_size=2)
     Array([ 0,  1,  4,  9, 16], dtype=int32)
     """
-    check_callable("map", "f", f)
-    slices, tree = flatten_to_arrays("map", "xs", xs)
+    check_callable("f", f)
+    slices, tree = flatten_to_arrays("xs", xs)
     if not slices:
         raise TransformError("map: xs must hold at least one array")
-    n = _check_length("map", xs, slices, None)
+    n = _check_length(xs, slices, None)
     inputs = positional_tree(tree)
     if batch_size is None:
         return _map_slices(f, inputs, slices, n, 0)
-    size = check_positive_int("map", "batch_size", batch_size)
+    size = check_positive_int("batch_size", batch_size)
     batches, rest = divmod(n, size)
     if batches == 0:
         return vmap(f)(xs) if n else _map_slices(f, inputs, slices, 0, 0)
@@ -350,7 +357,7 @@ def _map_slices(
         rows = [
             inputs.unflatten([index_in_dim(x, i, 0, keepdims=False) for x in slices]) for i in range(steps)
         ]
-        stacked: Y = _stack_outputs("map", callable_name(f), [step(*args) for args, _ in rows])
+        stacked: Y = _stack_outputs(callable_name(f), [step(*args) for args, _ in rows])
         return stacked
     # Not looked up again by the function: values that it reads may have changed since.
     step = partial(vmap(f) if batch_size else f)
@@ -360,12 +367,12 @@ def _map_slices(
     return result
 
 
-def _stack_outputs(function_name: str, name: str, outputs: Sequence[PyTree]) -> PyTree:
+def _stack_outputs(name: str, outputs: Sequence[PyTree]) -> PyTree:
     """Stacks the outputs of iterations that ran in Python."""
     columns: list[list[Array]] = []
     tree: PyTreeDef | None = None
     for y in outputs:
-        row, tree = flatten_to_arrays(function_name, f"the output of {name}", y)
+        row, tree = flatten_to_arrays(f"the output of {name}", y)
         columns.append(row)
     assert tree is not None
     return tree.unflatten(finalize_results([stack(column) for column in zip(*columns, strict=True)]))

@@ -7,7 +7,7 @@ from typing import TypeVar
 from effx import handlers
 from effx.array import Array
 from effx.array.promotion import zeros
-from effx.errors import DTypeError, NoRuleError, ShapeError, TreeError
+from effx.errors import DTypeError, NoRuleError, ShapeError, TreeError, name_user_call
 from effx.handlers.recursion.staging import align_constants
 from effx.handlers.staging.stage import run_program, stage
 from effx.ir.ops.control import Call
@@ -63,20 +63,17 @@ def custom_linear_solve(
     >>> solve(d, b), effx.grad(lambda d: solve(d, b).sum())(d)
     (Array([3., 2.], dtype=float32), Array([-3., -1.], dtype=float32))
     """
-    function_name = "custom_linear_solve"
-    check_callable(function_name, "matvec", matvec)
-    check_callable(function_name, "solve", solve)
+    check_callable("matvec", matvec)
+    check_callable("solve", solve)
     if transpose_solve is not None:
-        check_callable(function_name, "transpose_solve", transpose_solve)
-    arrays, tree = flatten_to_arrays(function_name, "b", b)
-    types = _check_inexact(function_name, "b", b, arrays)
+        check_callable("transpose_solve", transpose_solve)
+    arrays, tree = flatten_to_arrays("b", b)
+    types = _check_inexact("b", b, arrays)
     inputs = positional_tree(tree)
-    linear = trace_cached(function_name, matvec, inputs, types)
-    _check_matches_right_hand_side(
-        function_name, callable_name(matvec), "b", tree, types, linear.out_tree, linear.out_types
-    )
-    solver = trace_cached(function_name, partial(solve, matvec), inputs, types)
-    _check_solution(function_name, callable_name(solve), "b", tree, types, solver, has_aux)
+    linear = trace_cached("custom_linear_solve", matvec, inputs, types)
+    _check_matches_right_hand_side(callable_name(matvec), "b", tree, types, linear.out_tree, linear.out_types)
+    solver = trace_cached("custom_linear_solve", partial(solve, matvec), inputs, types)
+    _check_solution(callable_name(solve), "b", tree, types, solver, has_aux)
     parts = [linear, solver]
     if transpose_solve is not None:
 
@@ -85,9 +82,12 @@ def custom_linear_solve(
             return result
 
         back = trace_cached(
-            function_name, partial(transpose_solve, matvec if symmetric else transposed), inputs, types
+            "custom_linear_solve",
+            partial(transpose_solve, matvec if symmetric else transposed),
+            inputs,
+            types,
         )
-        _check_solution(function_name, callable_name(transpose_solve), "b", tree, types, back, has_aux)
+        _check_solution(callable_name(transpose_solve), "b", tree, types, back, has_aux)
         parts.append(back)
     programs, constants = align_constants(parts)
     if transpose_solve is None and symmetric:
@@ -139,15 +139,13 @@ def custom_root(
     >>> print(f"{sqrt(2.):.6f} {effx.grad(sqrt)(2.):.6f} {effx.grad(effx.grad(sqrt))(2.):.6f}")
     1.414214 0.353553 -0.088388
     """
-    function_name = "custom_root"
     for name, function in (("f", f), ("solve", solve), ("tangent_solve", tangent_solve)):
-        check_callable(function_name, name, function)
-    arrays, tree = flatten_to_arrays(function_name, "initial_guess", initial_guess)
-    types = _check_inexact(function_name, "initial_guess", initial_guess, arrays)
+        check_callable(name, function)
+    arrays, tree = flatten_to_arrays("initial_guess", initial_guess)
+    types = _check_inexact("initial_guess", initial_guess, arrays)
     inputs = positional_tree(tree)
-    residual_trace = trace_cached(function_name, f, inputs, types)
+    residual_trace = trace_cached("custom_root", f, inputs, types)
     _check_matches_right_hand_side(
-        function_name,
         callable_name(f),
         "initial_guess",
         tree,
@@ -155,8 +153,8 @@ def custom_root(
         residual_trace.out_tree,
         residual_trace.out_types,
     )
-    solver = trace_cached(function_name, partial(solve, f), inputs, types)
-    _check_solution(function_name, callable_name(solve), "initial_guess", tree, types, solver, has_aux)
+    solver = trace_cached("custom_root", partial(solve, f), inputs, types)
+    _check_solution(callable_name(solve), "initial_guess", tree, types, solver, has_aux)
     (residual, solving), constants = align_constants([residual_trace, solver])
     k = len(constants)
     matvec, tangent, back = _stage_tangent_solve(residual, k, tree, types, tangent_solve)
@@ -187,9 +185,8 @@ def _stage_tangent_solve(
         _, linear, dependent = handlers.linearize.linearize(at(arrays), arrays[k : k + n], (True,) * n)
 
         def g(v: PyTree) -> PyTree:
-            argument_arrays, v_tree = flatten_to_arrays("custom_root", "the argument of g", v)
+            argument_arrays, v_tree = flatten_to_arrays("the argument of g", v)
             _check_matches_right_hand_side(
-                "custom_root",
                 name,
                 "initial_guess",
                 tree,
@@ -210,10 +207,8 @@ def _stage_tangent_solve(
             )
 
         result = tangent_solve(g, tree.unflatten(arrays[k + n :]))
-        leaves, out_tree = flatten_to_arrays("custom_root", f"the result of {name}", result)
-        _check_matches_right_hand_side(
-            "custom_root", name, "initial_guess", tree, types, out_tree, array_types(leaves)
-        )
+        leaves, out_tree = flatten_to_arrays(f"the result of {name}", result)
+        _check_matches_right_hand_side(name, "initial_guess", tree, types, out_tree, array_types(leaves))
         return convert_to_types(leaves, types)
 
     tangent = stage(lambda arrays: solved(arrays, True), inputs, name, "custom_root")
@@ -224,7 +219,7 @@ def _stage_tangent_solve(
     return stage(matvec, inputs, "tangent", "custom_root").program, tangent, back
 
 
-def _check_inexact(function_name: str, name: str, value: PyTree, arrays: Sequence[Array]) -> Types:
+def _check_inexact(name: str, value: PyTree, arrays: Sequence[Array]) -> Types:
     """Returns the arrays' strong types.
 
     Raises:
@@ -233,12 +228,11 @@ def _check_inexact(function_name: str, name: str, value: PyTree, arrays: Sequenc
     for i, x in enumerate(arrays):
         if x.type.kind not in "fc":
             path = leaf_path(value, i)
-            raise DTypeError(f"{function_name}: {name}{path} must be floating or complex, got {x.type!r}")
+            raise DTypeError(f"{name_user_call()}: {name}{path} must be floating or complex, got {x.type!r}")
     return tuple([x.type.strong() for x in arrays])
 
 
 def _check_solution(
-    function_name: str,
     name: str,
     like: str,
     tree: PyTreeDef,
@@ -252,15 +246,14 @@ def _check_solution(
         children = [] if treedef_is_leaf(out_tree) else treedef_children(out_tree)
         if len(children) != 2:
             raise TreeError(
-                f"{function_name}: with has_aux {name} must return a pair (x, aux), got {out_tree}"
+                f"{name_user_call()}: with has_aux {name} must return a pair (x, aux), got {out_tree}"
             )
         out_tree = children[0]
     out_types = solver.out_types[: out_tree.num_leaves] if has_aux else solver.out_types
-    _check_matches_right_hand_side(function_name, name, like, tree, types, out_tree, out_types)
+    _check_matches_right_hand_side(name, like, tree, types, out_tree, out_types)
 
 
 def _check_matches_right_hand_side(
-    function_name: str,
     name: str,
     like: str,
     tree: PyTreeDef,
@@ -271,11 +264,11 @@ def _check_matches_right_hand_side(
 ) -> None:
     """Refuses a result of a user's function that is not like the right-hand side or guess."""
     if tree != out_tree:
-        raise TreeError(f"{function_name}: {name} {must} the structure of {like}, {tree}, got {out_tree}")
+        raise TreeError(f"{name_user_call()}: {name} {must} the structure of {like}, {tree}, got {out_tree}")
     for i, (t, out) in enumerate(zip(types, out_types, strict=True)):
         if not t.matches(out) and not (out.weak and out.shape == t.shape):
             path = leaf_path(tree.unflatten(types), i)
             kind = DTypeError if t.shape == out.shape else ShapeError
             raise kind(
-                f"{function_name}: {name} {must} the types of {like}: {like}{path} is {t!r}, got {out!r}"
+                f"{name_user_call()}: {name} {must} the types of {like}: {like}{path} is {t!r}, got {out!r}"
             )

@@ -97,7 +97,7 @@ def mul(x: Operand, y: Operand, *, out_dtype: DTypeLike | None = None) -> Array:
     if out_dtype is None:
         return perform_binary(arithmetic.MUL, x, y)
     dtype = dtypes.canonicalize_requested(out_dtype)
-    return perform_binary(arithmetic.MUL, *[convert(as_operand(v, "mul"), dtype) for v in (x, y)])
+    return perform_binary(arithmetic.MUL, *[convert(as_operand(v), dtype) for v in (x, y)])
 
 
 div = declare_binary(

@@ -30,10 +30,10 @@ def select(pred: Operand, on_true: Operand, on_false: Operand) -> Array:
     >>> select(True, 1.0, 2.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    test = as_operand(pred, "select")
+    test = as_operand(pred)
     if test.type.kind != "b":
         raise DTypeError(f"select: the predicate must be bool, got {test.type!r}")
-    case, other = adapt_operands("select", on_true, on_false)
+    case, other = adapt_operands(on_true, on_false)
     return perform(arithmetic.SELECT, (test, other, case))
 
 
@@ -55,10 +55,10 @@ def select_n(which: Operand, *cases: Operand) -> Array:
     >>> select_n(2, 10.0, 11.0, 12.0)
     Array(12., dtype=float32, weak_type=True)
     """
-    chosen = as_operand(which, "select_n")
+    chosen = as_operand(which)
     if chosen.type.kind in "iu":
         chosen = convert(chosen, int32)
-    return perform(arithmetic.SELECT, (chosen, *(adapt_operands("select_n", *cases) if cases else ())))
+    return perform(arithmetic.SELECT, (chosen, *(adapt_operands(*cases) if cases else ())))
 
 
 def clamp(min: Operand, x: Operand, max: Operand) -> Array:
@@ -78,7 +78,7 @@ def clamp(min: Operand, x: Operand, max: Operand) -> Array:
     >>> clamp(0.0, 1.5, 1.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    low, value, high = arrays = adapt_operands("clamp", min, x, max)
+    low, value, high = arrays = adapt_operands(min, x, max)
     t = value.type
     same = all([a.type.dtype == t.dtype and a.type.shape in ((), t.shape) for a in (low, high)])
     if t.kind == "c" and same:

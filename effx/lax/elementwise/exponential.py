@@ -78,7 +78,7 @@ def integer_pow(x: Operand, y: int) -> Array:
     >>> integer_pow(3.0, 4)
     Array(81., dtype=float32, weak_type=True)
     """
-    return perform_unary(e.IntegerPow(check_int("integer_pow", "y", y)), x)
+    return perform_unary(e.IntegerPow(check_int("y", y)), x)
 
 
 def pow(x: Operand, y: Operand) -> Array:
@@ -100,12 +100,12 @@ def pow(x: Operand, y: Operand) -> Array:
     >>> pow(2.0, 3), pow(4.0, 0.5)
     (Array(8., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
     """
-    base = as_operand(x, "pow")
+    base = as_operand(x)
     if base.type.kind in "fc":
         if type(y) is int:
             return integer_pow(base, y)
         if not isinstance(y, float | complex):
-            exponent = as_operand(y, "pow")
+            exponent = as_operand(y)
             y = convert(exponent, base.type.dtype) if exponent.type.kind in "iu" else exponent
     return perform_binary(arithmetic.POW, x if type(x) is not int else base, y)
 

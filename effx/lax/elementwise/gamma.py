@@ -164,4 +164,4 @@ def betainc(a: Operand, b: Operand, x: Operand) -> Array:
     >>> betainc(1.0, 2.0, 0.5).round(4)
     Array(0.75, dtype=float32, weak_type=True)
     """
-    return perform(BETAINC, tuple(fit_operands("betainc", a, b, x)))
+    return perform(BETAINC, tuple(fit_operands(a, b, x)))

@@ -82,7 +82,7 @@ def conj(x: Operand) -> Array:
     >>> conj(1 + 2j)
     Array(1.-2.j, dtype=complex64, weak_type=True)
     """
-    z = as_operand(x, "conj")
+    z = as_operand(x)
     if z.type.kind == "f":
         return perform(COMPLEX, (z, scalar(0.0, z.type.dtype)))
     return perform(arithmetic.CONJ, (z,))

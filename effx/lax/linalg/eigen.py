@@ -4,7 +4,7 @@ import enum
 from typing import Literal, overload
 
 from effx.array import Array, Operand
-from effx.errors import BackendError, ShapeError
+from effx.errors import BackendError, ShapeError, name_user_call
 from effx.families.linalg.eigen import Eig, Eigh, Svd
 from effx.lax.linalg.operands import symmetrize, widen_operands
 
@@ -37,11 +37,11 @@ class SvdAlgorithm(enum.Enum):
     DIVIDE_AND_CONQUER = "divide_and_conquer"
 
 
-def _subset_bounds(function_name: str, subset: tuple[int, int], size: int) -> slice:
+def _subset_bounds(subset: tuple[int, int], size: int) -> slice:
     start, end = subset
     if not 0 <= start <= end <= size:
         raise ShapeError(
-            f"{function_name}: subset_by_index must be (start, end) with 0 <= start <= end <= {size}, got {subset}"
+            f"{name_user_call()}: subset_by_index must be (start, end) with 0 <= start <= end <= {size}, got {subset}"
         )
     return slice(start, end)
 
@@ -80,10 +80,10 @@ def eigh(
     """
     if implementation not in (None, EighImplementation.QR):
         raise BackendError(f"eigh: there is no implementation {implementation.name} here; use QR or None")
-    (a,), back = widen_operands("eigh", x)
-    w, v = Eigh(lower)(symmetrize("eigh", a) if symmetrize_input else a)
+    (a,), back = widen_operands(x)
+    w, v = Eigh(lower)(symmetrize(a) if symmetrize_input else a)
     if subset_by_index is not None:
-        chosen = _subset_bounds("eigh", subset_by_index, w.type.shape[-1])
+        chosen = _subset_bounds(subset_by_index, w.type.shape[-1])
         v, w = v[..., chosen], w[..., chosen]
     return back(v), back(w)
 
@@ -151,7 +151,7 @@ def svd(
         raise BackendError(
             f"svd: there is no algorithm {algorithm.name} here; use QR, DIVIDE_AND_CONQUER or None"
         )
-    (a,), back = widen_operands("svd", x)
+    (a,), back = widen_operands(x)
     if subset_by_index is not None and full_matrices and compute_uv:
         raise ShapeError("svd: subset_by_index chooses singular vectors, so it needs full_matrices=False")
     factors = Svd(
@@ -159,7 +159,7 @@ def svd(
     )(a)
     parts = [back(part) for part in factors]
     if subset_by_index is not None:
-        chosen = _subset_bounds("svd", subset_by_index, parts[0].type.shape[-1])
+        chosen = _subset_bounds(subset_by_index, parts[0].type.shape[-1])
         parts = [
             parts[0][..., chosen],
             *[u[..., chosen] for u in parts[1:2]],
@@ -205,5 +205,5 @@ def eig(
     if implementation not in (None, EigImplementation.LAPACK) or use_magma:
         implementation_name = "MAGMA" if implementation is None else implementation.name
         raise BackendError(f"eig: there is no implementation {implementation_name} here; use LAPACK or None")
-    (a,), _ = widen_operands("eig", x)
+    (a,), _ = widen_operands(x)
     return list(Eig(compute_left_eigenvectors, compute_right_eigenvectors)(a))

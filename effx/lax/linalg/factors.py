@@ -36,8 +36,8 @@ def cholesky(x: Operand, *, symmetrize_input: bool = True) -> Array:
     Array([[2., 0.],
            [1., 1.]], dtype=float32)
     """
-    (a,), back = widen_operands("cholesky", x)
-    return back(CHOLESKY(symmetrize("cholesky", a) if symmetrize_input else a))
+    (a,), back = widen_operands(x)
+    return back(CHOLESKY(symmetrize(a) if symmetrize_input else a))
 
 
 def triangular_solve(
@@ -72,7 +72,7 @@ def triangular_solve(
     >>> triangular_solve(a, b, left_side=True, lower=True)
     Array([1., 2.], dtype=float32)
     """
-    (matrix, sides), back = widen_operands("triangular_solve", a, b)
+    (matrix, sides), back = widen_operands(a, b)
     if conjugate_a:
         matrix = conj(matrix)
     vector = sides.type.ndim == matrix.type.ndim - 1
@@ -100,7 +100,7 @@ def lu(x: Operand) -> tuple[Array, Array, Array]:
     (Array([[2. , 2. ],
            [0.5, 1. ]], dtype=float32), Array([1, 1], dtype=int32), Array([1, 0], dtype=int32))
     """
-    (a,), back = widen_operands("lu", x)
+    (a,), back = widen_operands(x)
     factors, pivots, permutation = LU(a)
     return back(factors), pivots, permutation
 
@@ -122,7 +122,7 @@ def lu_pivots_to_permutation(pivots: Operand, permutation_size: int) -> Array:
     >>> lu_pivots_to_permutation(np.array([2, 2], np.int32), 3)
     Array([2, 0, 1], dtype=int32)
     """
-    rows = as_operand(pivots, "lu_pivots_to_permutation")
+    rows = as_operand(pivots)
     return lu_family.PivotsToPermutation(permutation_size)(rows)
 
 
@@ -144,7 +144,7 @@ def householder_product(a: Operand, taus: Operand) -> Array:
     Array([[ 0.],
            [-1.]], dtype=float32)
     """
-    (vectors, factors), back = widen_operands("householder_product", a, taus)
+    (vectors, factors), back = widen_operands(a, taus)
     return back(PRODUCT(vectors, factors))
 
 
@@ -189,6 +189,6 @@ def qr(
     """
     if use_magma:
         raise BackendError("qr: use_magma=True asks for MAGMA, which effx does not call")
-    (a,), back = widen_operands("qr", x)
+    (a,), back = widen_operands(x)
     q, r, *columns = qr_family.Qr(full_matrices, pivoting)(a)
     return (back(q), back(r), columns[0]) if pivoting else (back(q), back(r))

@@ -11,18 +11,18 @@ from effx.families.linalg.matrices import check_matrix
 from effx.transforms.jit.jit import jit
 
 
-def widen_operands(function_name: str, *operands: Operand) -> tuple[list[Array], Callable[[Array], Array]]:
+def widen_operands(*operands: Operand) -> tuple[list[Array], Callable[[Array], Array]]:
     """Returns operands converted to a dtype of the kernels, and a function that converts results back."""
-    arrays = [as_operand(x, function_name) for x in operands]
+    arrays = [as_operand(x) for x in operands]
     narrow = arrays[0].type.dtype
     if narrow.itemsize > 2 or not dtypes.is_floating(narrow):
         return arrays, lambda x: x
     return [convert(x, dtypes.float32) for x in arrays], lambda x: convert(x, narrow)
 
 
-def symmetrize(function_name: str, x: Array) -> Array:
+def symmetrize(x: Array) -> Array:
     """Returns the mean of matrices and their adjoints."""
-    check_matrix(function_name, x.type, square=True)
+    check_matrix(x.type, square=True)
     return _symmetrize(x)
 
 

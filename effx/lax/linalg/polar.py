@@ -55,8 +55,8 @@ def qdwh(
     >>> u[:2].diagonal().round(3), h.diagonal().round(3), bool(converged)
     (Array([1., 1.], dtype=float32), Array([2., 4.], dtype=float32), True)
     """
-    (a,), back = widen_operands("qdwh", x)
-    check_matrix("qdwh", a.type, "x")
+    (a,), back = widen_operands(x)
+    check_matrix(a.type, "x")
     if a.type.ndim != 2 or a.type.shape[0] < a.type.shape[1]:
         raise ShapeError(f"qdwh: x must be one matrix with at least as many rows as columns, got {a.type!r}")
     m, n = a.type.shape

@@ -37,8 +37,8 @@ def cholesky_update(r_matrix: Operand, w_vector: Operand) -> Array:
     >>> cholesky_update(np.array([[3.]], np.float32), np.array([4.], np.float32)).round(3).tolist()
     [[5.0]]
     """
-    (r, w), back = widen_operands("cholesky_update", r_matrix, w_vector)
-    check_matrix("cholesky_update", r.type, "r_matrix", square=True)
+    (r, w), back = widen_operands(r_matrix, w_vector)
+    check_matrix(r.type, "r_matrix", square=True)
     if r.type.kind == "c":
         raise DTypeError(f"cholesky_update: r_matrix must be real, got {r.type!r}")
     if (w.type.dtype, w.type.shape) != (r.type.dtype, r.type.shape[:-1]):
@@ -77,9 +77,9 @@ def symmetric_product(
     >>> symmetric_product(np.ones((2, 3), np.float32), np.eye(2, dtype=np.float32), beta=2.0).tolist()
     [[5.0, 3.0], [3.0, 5.0]]
     """
-    (a, c), back = widen_operands("symmetric_product", a_matrix, c_matrix)
-    check_matrix("symmetric_product", a.type, "a_matrix")
-    check_matrix("symmetric_product", c.type, "c_matrix", square=True)
+    (a, c), back = widen_operands(a_matrix, c_matrix)
+    check_matrix(a.type, "a_matrix")
+    check_matrix(c.type, "c_matrix", square=True)
     if a.type.shape[:-1] != c.type.shape[:-1] or a.type.dtype != c.type.dtype:
         raise ShapeError(
             f"symmetric_product: matrices must have the same dtype, batch axes and rows: "
@@ -107,7 +107,7 @@ def hessenberg(a: Operand) -> tuple[Array, Array]:
     >>> [x.shape for x in hessenberg(np.ones((3, 3), np.float32))]
     [(3, 3), (2,)]
     """
-    (x,), back = widen_operands("hessenberg", a)
+    (x,), back = widen_operands(a)
     form, taus = Hessenberg()(x)
     return back(form), back(taus)
 
@@ -133,7 +133,7 @@ def tridiagonal(a: Operand, *, lower: bool = True) -> tuple[Array, Array, Array,
     >>> tridiagonal(np.eye(3, dtype=np.float32))[1].tolist()
     [1.0, 1.0, 1.0]
     """
-    (x,), back = widen_operands("tridiagonal", a)
+    (x,), back = widen_operands(a)
     vectors, main, beside, taus = Tridiagonal(lower)(x)
     return back(vectors), back(main), back(beside), back(taus)
 
@@ -171,7 +171,7 @@ def schur(
         raise BackendError(
             "schur: eigenvalues are not sorted; use sort_eig_vals=False and select_callable=None"
         )
-    (a,), back = widen_operands("schur", x)
+    (a,), back = widen_operands(x)
     return tuple([back(y) for y in Schur(compute_schur_vectors)(a)])
 
 
@@ -199,7 +199,7 @@ def tridiagonal_solve(
     >>> tridiagonal_solve(one, two, one, np.full((2, 1), 3., np.float32)).tolist()
     [[1.0], [1.0]]
     """
-    (lower, main, upper, side), back = widen_operands("tridiagonal_solve", dl, d, du, b)
+    (lower, main, upper, side), back = widen_operands(dl, d, du, b)
     if not perturb_singular:
         return back(TridiagonalSolve()(lower, main, upper, side))
     TridiagonalSolve().infer(lower.type, main.type, upper.type, side.type)
@@ -227,9 +227,9 @@ def ormqr(a: Operand, taus: Operand, c: Operand, *, left: bool = True, transpose
     >>> ormqr(a, tau, np.eye(2, dtype=np.float32)).tolist()
     [[0.0, -1.0], [-1.0, 0.0]]
     """
-    (vectors, factors, x), back = widen_operands("ormqr", a, taus, c)
-    check_matrix("ormqr", vectors.type, "a")
-    check_matrix("ormqr", x.type, "c")
+    (vectors, factors, x), back = widen_operands(a, taus, c)
+    check_matrix(vectors.type, "a")
+    check_matrix(x.type, "c")
     *_, m, k = vectors.type.shape
     if x.type.shape[-2 if left else -1] != m or k > m:
         raise ShapeError(

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import effx.numpy as enp
 from effx import Array, tree
-from effx.errors import DTypeError, ShapeError, TransformError, TreeError, check_function
+from effx.errors import DTypeError, ShapeError, TransformError, TreeError, check_function, name_user_call
 from effx.ir.values.array import Operand
 from effx.lazy import list_names
 from effx.library.jets import recurrences
@@ -52,7 +52,7 @@ def jet(
     >>> print(f"{y:.1f} {dy:.1f} {ddy:.1f}")
     0.0 1.0 0.0
     """
-    check_function("jet", fun)
+    check_function(fun)
     if not isinstance(primals, tuple | list) or not isinstance(series, tuple | list):
         raise TransformError(
             "jet: primals and series must be tuples or lists, with an entry for each argument"
@@ -64,7 +64,7 @@ def jet(
         lists = tree.flatten_up_to(structure, tuple(series))
     except (TreeError, ValueError, TypeError) as error:
         raise TreeError(f"jet: the series must have the structure of the primals, {structure}") from error
-    values = [_check_inexact("jet", x) for x in leaves]
+    values = [_check_inexact(x) for x in leaves]
     orders = {len(terms) if isinstance(terms, tuple | list) else 0 for terms in lists}
     if len(orders) > 1:
         raise ShapeError(f"jet: all series must have one length, got {sorted(orders)}")
@@ -100,8 +100,8 @@ def taylor(f: Callable[[Array], R], x: Operand, order: int) -> list[R]:
     >>> print([f"{c:.4f}" for c in taylor(enp.exp, 0.0, 4)])
     ['1.0000', '1.0000', '0.5000', '0.1667', '0.0417']
     """
-    check_function("taylor", f)
-    start = _check_inexact("taylor", x)
+    check_function(f)
+    start = _check_inexact(x)
     if start.shape:
         raise ShapeError(f"taylor: x must be a scalar, got {start.type!r}; see jet for curves")
     Jets(order)  # checks the order
@@ -133,10 +133,10 @@ def solution_series(f: Callable[[X, Array], X], x: X, t: Operand, order: int) ->
     >>> print([f"{c:.4f}" for c in solution_series(lambda x, t: x, 1.0, 0.0, 4)])
     ['1.0000', '1.0000', '0.5000', '0.1667', '0.0417']
     """
-    check_function("solution_series", f)
+    check_function(f)
     Jets(order)  # checks the order
     leaves, structure = tree.flatten((x, t))
-    *values, time = [_check_inexact("solution_series", leaf) for leaf in leaves]
+    *values, time = [_check_inexact(leaf) for leaf in leaves]
     known: list[tuple[Array, ...]] = [(v,) for v in values]
     for k in range(order):
         if k == 0:
@@ -169,10 +169,12 @@ def _run(
     return [padded(y, order) for y in leaves], shape
 
 
-def _check_inexact(function_name: str, x: Operand) -> Array:
+def _check_inexact(x: Operand) -> Array:
     value = enp.asarray(x)
     if value.type.kind not in "fc":
-        raise DTypeError(f"{function_name}: a series needs a floating or complex value, got {value.type!r}")
+        raise DTypeError(
+            f"{name_user_call()}: a series needs a floating or complex value, got {value.type!r}"
+        )
     return value
 
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import effx
 import effx.numpy as enp
 from effx import Array, tree
-from effx.errors import ShapeError, TransformError, TreeError, check_function
+from effx.errors import ShapeError, TransformError, TreeError, check_function, name_user_call
 from effx.ir.sizes.dimensions import SymbolicScope
 from effx.ir.sizes.shape_text import format_shape, symbolic_shape
 from effx.ir.sizes.solving import plan_solution, solve
@@ -19,21 +19,19 @@ __all__ = ["mask", "shapecheck"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _parse_specs(
-    function_name: str, specs: PyTree, args: PyTree, scope: SymbolicScope
-) -> list[tuple[int, ...]]:
+def _parse_specs(specs: PyTree, args: PyTree, scope: SymbolicScope) -> list[tuple[int, ...]]:
     """Returns a shape for each array of arguments, from texts, each for all arrays of a subtree."""
     texts, form = tree.flatten(specs, is_leaf=lambda x: x is None or isinstance(x, str))
     for text in texts:
         if text is not None and not isinstance(text, str):
             raise TransformError(
-                f"{function_name}: shapes are given as text, got {text!r} of type {type(text).__name__}"
+                f"{name_user_call()}: shapes are given as text, got {text!r} of type {type(text).__name__}"
             )
     try:
         groups = form.flatten_up_to(args)
     except (ValueError, TypeError, KeyError) as error:
         raise TreeError(
-            f"{function_name}: the shapes must have the structure of the arguments, or its beginning: {error}"
+            f"{name_user_call()}: the shapes must have the structure of the arguments, or its beginning: {error}"
         ) from None
     results = []
     for text, group in zip(texts, groups, strict=True):
@@ -78,7 +76,7 @@ def mask(
     >>> mean([enp.asarray([3.0, 1.0, 4.0, 1.0, 5.0])], {"n": 3})
     Array(2.6666667, dtype=float32)
     """
-    check_function("mask", fun)
+    check_function(fun)
     function_name, scope = "mask", SymbolicScope(constraints)
 
     def masked(args: Sequence[Any], logical_env: Mapping[str, Any]) -> Any:
@@ -89,7 +87,7 @@ def mask(
             )
         leaves, form = tree.flatten(argument_list)
         arrays = [enp.asarray(x) for x in leaves]
-        shapes = _parse_specs(function_name, list(in_shapes), form.unflatten(arrays), scope)
+        shapes = _parse_specs(list(in_shapes), form.unflatten(arrays), scope)
         plan = plan_solution(function_name, shapes, lambda i: f"argument {i}")
         sizes = solve(function_name, plan, [x.shape for x in arrays], lambda i: f"argument {i}")
         lengths = _concrete_lengths(logical_env, plan.names, sizes)
@@ -97,7 +95,7 @@ def mask(
             lambda xs: fun(*form.unflatten(xs)), arrays, shapes, Padding(lengths, dict(sizes))
         )
         if out_shape is not None:
-            _check_result(function_name, fun, out_shape, out, [p.shape for p in results], scope)
+            _check_result(fun, out_shape, out, [p.shape for p in results], scope)
         return out.unflatten([p.value for p in results])
 
     masked.__name__, masked.__doc__ = f"masked_{getattr(fun, '__name__', 'f')}", fun.__doc__
@@ -158,7 +156,6 @@ def _concrete_lengths(
 
 
 def _check_result(
-    function_name: str,
     fun: Callable[..., Any],
     out_shape: Any,
     form: Any,
@@ -170,7 +167,7 @@ def _check_result(
         texts = texts * len(shapes) if len(texts) == 1 else texts
     if len(texts) != len(shapes):
         raise TreeError(
-            f"{function_name}: {len(texts)} shapes are given for the {len(shapes)} arrays of the result {form}"
+            f"{name_user_call()}: {len(texts)} shapes are given for the {len(shapes)} arrays of the result {form}"
         )
     for i, (text, shape) in enumerate(zip(texts, shapes, strict=True)):
         if text is None:
@@ -181,7 +178,8 @@ def _check_result(
             which = "the result" if len(shapes) == 1 else f"array {i} of the result"
             name = getattr(fun, "__name__", "f")
             raise ShapeError(
-                f"{function_name}: {which} of {name} has the shape {format_shape(shape)}, not {format_shape(expected_shape)}"
+                f"{name_user_call()}: {which} of {name} has the shape {format_shape(shape)}, "
+                f"not {format_shape(expected_shape)}"
             )
 
 
@@ -208,7 +206,7 @@ def shapecheck(
     """
 
     def checked(fun: F) -> F:
-        check_function("shapecheck", fun)
+        check_function(fun)
         scope = SymbolicScope(constraints)
         specs = tree.map(
             lambda text: effx.ShapeDtypeStruct(symbolic_shape(text, scope=scope), enp.float32),
@@ -217,7 +215,7 @@ def shapecheck(
         )
         result_shapes = effx.eval_shape(fun, *specs)
         leaves, form = tree.flatten(result_shapes)
-        _check_result("shapecheck", fun, out_shape, form, [x.shape for x in leaves], scope)
+        _check_result(fun, out_shape, form, [x.shape for x in leaves], scope)
         return fun
 
     return checked

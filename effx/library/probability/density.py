@@ -201,7 +201,7 @@ def mask(fun: Callable[P, R], where: Operand) -> Callable[P, R]:
     >>> print(log_density(mask(lambda: sample("y", Normal(0.0, 1.0), obs=[0.0, 9.0]), [True, False]))()[0])
     -0.9189385
     """
-    check_function("mask", fun)
+    check_function(fun)
     mask_array = enp.asarray(where)
     if mask_array.type.kind != "b":
         raise DTypeError(f"mask: expected a bool array, got {mask_array.type!r}; scale weighs by numbers")
@@ -216,5 +216,5 @@ def scale(fun: Callable[P, R], factor: Operand) -> Callable[P, R]:
     >>> print(log_density(scale(lambda: sample("y", Normal(0.0, 1.0), obs=0.0), 2.0))()[0])
     -1.837877
     """
-    check_function("scale", fun)
+    check_function(fun)
     return under(Weigh(enp.asarray(factor)), fun)

@@ -183,7 +183,7 @@ def condition(fun: Callable[P, R], values: Values) -> Callable[P, R]:
     >>> trace(condition(lambda: sample("x", Normal(0.0, 1.0)), {"x": 2.0}))()[1]["x"].observed
     True
     """
-    check_function("condition", fun)
+    check_function(fun)
     return under(Substitute(dict(values), True), fun)
 
 
@@ -198,7 +198,7 @@ def replay(fun: Callable[P, R], sites: Mapping[str, SiteRecord]) -> Callable[P, 
     >>> bool(replay(model, sites)() == x)
     True
     """
-    check_function("replay", fun)
+    check_function(fun)
     chosen = {name: site.value for name, site in sites.items() if not site.observed}
     return under(Substitute(chosen, False), fun)
 

@@ -9,7 +9,7 @@ import numpy as np
 import effx
 import effx.numpy as enp
 from effx import Array, tree
-from effx.errors import DTypeError, NoRuleError, ShapeError, TransformError, check_function
+from effx.errors import DTypeError, NoRuleError, ShapeError, TransformError, check_function, name_user_call
 from effx.handling import Reference, handle, isolated
 from effx.lazy import list_names
 from effx.library.colouring import Colours, Pattern, colour_columns, colour_symmetric, count_colours
@@ -83,7 +83,7 @@ def jacobian_sparsity(f: Callable[..., PyTree], *examples: PyTree) -> Pattern:
     [[1 1 0]
      [0 1 1]]
     """
-    return _patterns("jacobian_sparsity", f, examples, Dependences)[0]
+    return _patterns(f, examples, Dependences)[0]
 
 
 def hessian_sparsity(f: Callable[..., PyTree], *examples: PyTree) -> Pattern:
@@ -108,20 +108,20 @@ def hessian_sparsity(f: Callable[..., PyTree], *examples: PyTree) -> Pattern:
      [1 0 0]
      [0 0 1]]
     """
-    return _patterns("hessian_sparsity", f, examples, Interactions)[1]
+    return _patterns(f, examples, Interactions)[1]
 
 
 def _patterns(
-    function_name: str, f: Callable[..., PyTree], examples: Sequence[PyTree], kind: type[Dependences]
+    f: Callable[..., PyTree], examples: Sequence[PyTree], kind: type[Dependences]
 ) -> tuple[Pattern, Pattern]:
-    check_function(function_name, f)
+    check_function(f)
     leaves, structure = tree.flatten(tuple(examples))
-    values = [_check_real(function_name, x) for x in leaves]
+    values = [_check_real(x) for x in leaves]
     shapes, dtypes = [x.shape for x in values], [x.dtype for x in values]
     sizes = [x.size for x in values]
     n = sum(sizes)
     if not n:
-        raise TransformError(f"{function_name}: takes at least one element to differentiate by, got none")
+        raise TransformError(f"{name_user_call()}: takes at least one element to differentiate by, got none")
     handler = kind(n)
 
     def run(unit: Array) -> tuple[Array, Array]:
@@ -155,10 +155,12 @@ def _evaluate_columns(run: Callable[[Array], tuple[Array, Array]], unit: Pattern
     return effx.jit(run)(enp.asarray(unit))
 
 
-def _check_real(function_name: str, x: object) -> Array:
+def _check_real(x: object, *, function_name: str = "") -> Array:
     value = x if isinstance(x, Array) else enp.asarray(x)
     if value.type.kind != "f":
-        raise DTypeError(f"{function_name}: arguments must be floating arrays, got {value.type!r}")
+        raise DTypeError(
+            f"{function_name or name_user_call()}: arguments must be floating arrays, got {value.type!r}"
+        )
     return value
 
 
@@ -249,7 +251,7 @@ class SparseDerivative:
     def plan(self, *arguments: PyTree) -> Compression:
         """Returns the pattern's indices and colours for arguments of these shapes."""
         leaves, structure = tree.flatten(arguments)
-        values = [_check_real(self._what, x) for x in leaves]
+        values = [_check_real(x, function_name=self._what) for x in leaves]
         key = (structure, tuple([(x.shape, x.dtype) for x in values]))
         if key not in self.plans:
             pattern = self.pattern
@@ -330,7 +332,7 @@ def sparse_jacobian(f: Callable[..., PyTree], pattern: Pattern | None = None) ->
     [[2. 1. 0.]
      [0. 3. 2.]]
     """
-    check_function("sparse_jacobian", f)
+    check_function(f)
     return SparseDerivative(f, 1, pattern)
 
 
@@ -357,5 +359,5 @@ def sparse_hessian(f: Callable[..., PyTree], pattern: Pattern | None = None) -> 
      [1. 0. 1.]
      [0. 1. 0.]]
     """
-    check_function("sparse_hessian", f)
+    check_function(f)
     return SparseDerivative(f, 2, pattern)

@@ -42,5 +42,5 @@ def with_units(fun: Callable[..., PyTree]) -> Callable[..., PyTree]:
     effx.library.units.unit.UnitError: add: units differ: m, s
     ...
     """
-    check_function("with_units", fun)
+    check_function(fun)
     return under(Units(), fun)

@@ -651,7 +651,7 @@ def to_device_operand(x: Array) -> ConcreteArray:
 
 def device_put(x: Operand, device: object = None) -> Array:
     """Moves one array or number to a device, or to one of its memories; boxes stay what they are."""
-    array = as_operand(x, "device_put")
+    array = as_operand(x)
     if isinstance(device, Space) and not isinstance(array, Box):
         device = _sharding_in_space(array, device)
     if isinstance(device, Format):
@@ -734,7 +734,7 @@ def _sharding_in_space(array: Array, space: Space) -> Device | SingleDeviceShard
 
 def device_get(x: Operand) -> HostData:
     """Copies one array to the host."""
-    return as_operand(x, "device_get").host("device_get")
+    return as_operand(x).host("device_get")
 
 
 def block_until_ready(arrays: Sequence[object]) -> None:

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple, overload
 from effx.array import Array, Operand, arithmetic
 from effx.array.indexing import take_along_axis
 from effx.array.shaping import expand_dims, matrix_transpose
-from effx.errors import ShapeError
+from effx.errors import ShapeError, name_user_call
 from effx.families.linalg import qr as qr_family
 from effx.families.linalg.eigen import Eig, Eigh, Svd
 from effx.families.linalg.matrices import check_matrix
@@ -66,10 +66,10 @@ def cholesky(a: Operand, *, upper: bool = False, symmetrize_input: bool = True) 
     >>> cholesky(np.array([[4, 2], [2, 2]])).tolist()
     [[2.0, 0.0], [1.0, 1.0]]
     """
-    (x,), back = kernel_operands("cholesky", a)
+    (x,), back = kernel_operands(a)
     if not upper:
         return back(linalg.cholesky(x, symmetrize_input=symmetrize_input))
-    check_matrix("cholesky", x.type, square=True)
+    check_matrix(x.type, square=True)
     return back(matrix_transpose(linalg.cholesky(matrix_transpose(x), symmetrize_input=symmetrize_input)))
 
 
@@ -98,7 +98,7 @@ def qr(a: Operand, mode: str = "reduced") -> Array | QRResult:
     >>> abs(qr(np.array([[3., 5.], [4., 0.]]), mode="r")).round().tolist()
     [[5.0, 3.0], [0.0, 4.0]]
     """
-    (x,), back = kernel_operands("qr", a)
+    (x,), back = kernel_operands(a)
     if mode == "raw":
         vectors, taus = qr_family.Geqrf()(x)
         return QRResult(back(matrix_transpose(vectors)), back(taus))
@@ -108,9 +108,9 @@ def qr(a: Operand, mode: str = "reduced") -> Array | QRResult:
     return back(r) if mode == "r" else QRResult(back(q), back(r))
 
 
-def _is_lower(function_name: str, uplo: str | None) -> bool:
+def _is_lower(uplo: str | None) -> bool:
     if uplo is not None and uplo.upper() not in ("L", "U"):
-        raise ShapeError(f"{function_name}: UPLO must be 'L', 'U' or None, got {uplo!r}")
+        raise ShapeError(f"{name_user_call()}: UPLO must be 'L', 'U' or None, got {uplo!r}")
     return uplo is None or uplo.upper() == "L"
 
 
@@ -136,8 +136,8 @@ def eigh(a: Operand, UPLO: str | None = None, symmetrize_input: bool = True) -> 
     >>> eigh(np.array([[2., 0.], [0., 1.]])).eigenvalues.tolist()
     [1.0, 2.0]
     """
-    (x,), back = kernel_operands("eigh", a)
-    v, w = linalg.eigh(x, lower=_is_lower("eigh", UPLO), symmetrize_input=symmetrize_input)
+    (x,), back = kernel_operands(a)
+    v, w = linalg.eigh(x, lower=_is_lower(UPLO), symmetrize_input=symmetrize_input)
     return EighResult(back(w), back(v))
 
 
@@ -149,9 +149,9 @@ def eigvalsh(a: Operand, UPLO: str | None = "L", *, symmetrize_input: bool = Tru
     >>> eigvalsh(np.array([[2., 0.], [0., 1.]])).tolist()
     [1.0, 2.0]
     """
-    (x,), back = kernel_operands("eigvalsh", a)
-    lower = _is_lower("eigvalsh", UPLO)
-    return back(Eigh(lower, False)(symmetrize("eigvalsh", x) if symmetrize_input else x)[0])
+    (x,), back = kernel_operands(a)
+    lower = _is_lower(UPLO)
+    return back(Eigh(lower, False)(symmetrize(x) if symmetrize_input else x)[0])
 
 
 @jit(inline=True)
@@ -174,7 +174,7 @@ def eig(a: Operand) -> EigResult:
     >>> eig(np.array([[0., 1.], [-1., 0.]])).eigenvalues.tolist()
     [1j, -1j]
     """
-    (x,), _ = kernel_operands("eig", a)
+    (x,), _ = kernel_operands(a)
     return EigResult(*Eig()(x))
 
 
@@ -186,7 +186,7 @@ def eigvals(a: Operand) -> Array:
     >>> eigvals(np.array([[0., 1.], [-1., 0.]])).tolist()
     [1j, -1j]
     """
-    (x,), _ = kernel_operands("eigvals", a)
+    (x,), _ = kernel_operands(a)
     return Eig(right=False)(x)[0]
 
 
@@ -254,7 +254,7 @@ def svd(
     >>> svd(np.array([[3., 0.], [0., 4.]]), compute_uv=False).tolist()
     [4.0, 3.0]
     """
-    (x,), back = kernel_operands("svd", a)
+    (x,), back = kernel_operands(a)
     if not hermitian:
         if not compute_uv:
             s = linalg.svd(x, full_matrices=False, compute_uv=False, subset_by_index=subset_by_index)
@@ -282,5 +282,5 @@ def svdvals(x: Operand, /) -> Array:
     >>> svdvals(np.array([[3., 0.], [0., 4.]])).tolist()
     [4.0, 3.0]
     """
-    (a,), back = kernel_operands("svdvals", x)
+    (a,), back = kernel_operands(x)
     return back(Svd(vectors=False)(a)[0])

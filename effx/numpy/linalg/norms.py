@@ -8,7 +8,7 @@ from effx.array import Array, Operand, arithmetic, reducing, shaping
 from effx.array.arithmetic import absolute, to_inexact
 from effx.array.promotion import as_operand, convert
 from effx.array.shaping import normalize_axes, normalize_axis
-from effx.errors import ShapeError
+from effx.errors import ShapeError, name_user_call
 from effx.ir.ops.elementwise import Sqrt
 from effx.numpy.linalg.factors import svdvals
 from effx.numpy.linalg.systems import inv
@@ -46,17 +46,17 @@ def norm(
     >>> float(norm(np.array([3., 4.])))
     5.0
     """
-    a = to_inexact(as_operand(x, "norm"))
+    a = to_inexact(as_operand(x))
     if axis is None:
         if ord is None:
             return _root_of_square_sum(a, tuple(range(a.type.ndim)), keepdims)
         axis = tuple(range(a.type.ndim))
     axis_tuple = (axis,) if isinstance(axis, int) else axis
-    axes = tuple([normalize_axis("norm", i, a.type.ndim, a.type) for i in axis_tuple])
+    axes = tuple([normalize_axis(i, a.type.ndim, a.type) for i in axis_tuple])
     if len(axes) == 1:
-        return _vector_norm("norm", a, 2 if ord is None else ord, axes, keepdims)
+        return _vector_norm(a, 2 if ord is None else ord, axes, keepdims)
     if len(set(axes)) == len(axes) == 2:
-        return _matrix_norm("norm", a, "fro" if ord is None else ord, (axes[0], axes[1]), keepdims)
+        return _matrix_norm(a, "fro" if ord is None else ord, (axes[0], axes[1]), keepdims)
     raise ShapeError(f"norm: axis must be one or two axes, got {axis} for {a.type!r}")
 
 
@@ -79,9 +79,9 @@ def vector_norm(
     >>> float(vector_norm(np.array([[3., 4.]]), ord=1))
     7.0
     """
-    a = to_inexact(as_operand(x, "vector_norm"))
-    axes = tuple(range(a.type.ndim)) if axis is None else normalize_axes("vector_norm", axis, a.type)
-    return _vector_norm("vector_norm", a, ord, axes, keepdims)
+    a = to_inexact(as_operand(x))
+    axes = tuple(range(a.type.ndim)) if axis is None else normalize_axes(axis, a.type)
+    return _vector_norm(a, ord, axes, keepdims)
 
 
 @jit(static_argnames=("keepdims", "ord"), inline=True)
@@ -100,10 +100,10 @@ def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: Order = "fro") ->
     >>> float(matrix_norm(np.array([[3., 0.], [0., 4.]]), ord="nuc"))
     7.0
     """
-    a = to_inexact(as_operand(x, "matrix_norm"))
+    a = to_inexact(as_operand(x))
     if a.type.ndim < 2:
         raise ShapeError(f"matrix_norm: operand must have at least two axes, got {a.type!r}")
-    return _matrix_norm("matrix_norm", a, ord, (a.type.ndim - 2, a.type.ndim - 1), keepdims)
+    return _matrix_norm(a, ord, (a.type.ndim - 2, a.type.ndim - 1), keepdims)
 
 
 def _root_of_square_sum(a: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
@@ -122,9 +122,9 @@ def _root(total: Array, order: float) -> Array:
     return arithmetic.where(zero, 0.0, root)
 
 
-def _vector_norm(function_name: str, a: Array, ord: Order, axes: tuple[int, ...], keepdims: bool) -> Array:
+def _vector_norm(a: Array, ord: Order, axes: tuple[int, ...], keepdims: bool) -> Array:
     if isinstance(ord, str):
-        raise ShapeError(f"{function_name}: ord of vectors must be a number or infinity, got {ord!r}")
+        raise ShapeError(f"{name_user_call()}: ord of vectors must be a number or infinity, got {ord!r}")
     if ord == 2:
         return _root_of_square_sum(a, axes, keepdims)
     sizes = absolute(a)
@@ -141,7 +141,7 @@ def _vector_norm(function_name: str, a: Array, ord: Order, axes: tuple[int, ...]
     return convert(_root(total, ord) if ord > 0 else total ** (1.0 / ord), sizes.type.dtype)
 
 
-def _matrix_norm(function_name: str, a: Array, ord: Order, axes: tuple[int, int], keepdims: bool) -> Array:
+def _matrix_norm(a: Array, ord: Order, axes: tuple[int, int], keepdims: bool) -> Array:
     if ord == "fro":
         return _root_of_square_sum(a, axes, keepdims)
     row, column = axes
@@ -155,7 +155,8 @@ def _matrix_norm(function_name: str, a: Array, ord: Order, axes: tuple[int, int]
         return extreme_sums if keepdims else shaping.squeeze(extreme_sums, axes)
     if ord not in (2, -2, "nuc"):
         raise ShapeError(
-            f"{function_name}: ord of matrices must be 'fro', 'nuc', infinity, 1 or 2, or a negative of these, got {ord!r}"
+            f"{name_user_call()}: ord of matrices must be 'fro', 'nuc', infinity, 1 or 2, or a negative of these, "
+            f"got {ord!r}"
         )
     s = svdvals(shaping.moveaxis(a, axes, (-2, -1)))
     values = (
@@ -186,7 +187,7 @@ def cond(x: Operand, p: Order | None = None) -> Array:
     >>> float(cond(np.array([[2., 0.], [0., 8.]])))
     4.0
     """
-    a = to_inexact(as_operand(x, "cond"))
+    a = to_inexact(as_operand(x))
     if a.type.ndim < 2:
         raise ShapeError(f"cond: operand must have at least two axes, got {a.type!r}")
     if p is None or p in (2, -2):

@@ -8,8 +8,6 @@ from effx.array.promotion import as_operand, promote_dtypes
 from effx.lax.linalg.operands import widen_operands
 
 
-def kernel_operands(function_name: str, *operands: Operand) -> tuple[list[Array], Callable[[Array], Array]]:
+def kernel_operands(*operands: Operand) -> tuple[list[Array], Callable[[Array], Array]]:
     """Returns operands converted to one dtype of the kernels, and a function that converts results to their dtype."""
-    return widen_operands(
-        function_name, *promote_dtypes(*[to_inexact(as_operand(x, function_name)) for x in operands])
-    )
+    return widen_operands(*promote_dtypes(*[to_inexact(as_operand(x)) for x in operands]))

@@ -28,7 +28,7 @@ def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Array:
     >>> cross(np.array([1, 0, 0]), np.array([0, 1, 0])).tolist()
     [0, 0, 1]
     """
-    a, b = as_operand(x1, "cross"), as_operand(x2, "cross")
+    a, b = as_operand(x1), as_operand(x2)
     for t in (a.type, b.type):
         if not -t.ndim <= axis < t.ndim or t.shape[axis] != 3:
             raise ShapeError(
@@ -71,7 +71,7 @@ def matrix_transpose(x: Operand, /) -> Array:
     >>> matrix_transpose(np.ones((2, 3))).shape
     (3, 2)
     """
-    return transposed(as_operand(x, "matrix_transpose"))
+    return transposed(as_operand(x))
 
 
 def outer(x1: Operand, x2: Operand, /) -> Array:
@@ -84,7 +84,7 @@ def outer(x1: Operand, x2: Operand, /) -> Array:
     >>> outer(np.array([1, 2]), np.array([3, 4])).tolist()
     [[3, 4], [6, 8]]
     """
-    a, b = as_operand(x1, "outer"), as_operand(x2, "outer")
+    a, b = as_operand(x1), as_operand(x2)
     if a.type.ndim != 1 or b.type.ndim != 1:
         raise ShapeError(f"outer: operands must be vectors, got {a.type!r} and {b.type!r}; use numpy.outer")
     return linear.outer(a, b)

@@ -9,7 +9,7 @@ from effx.array import Array, Operand, arithmetic, reducing, shaping
 from effx.array.arithmetic import absolute, conj
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, refuse_mixed_dtypes
 from effx.array.triangles import band_mask
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, ShapeError, name_user_call
 from effx.families.linalg.eigen import Pinv, Svd
 from effx.families.linalg.lu import Det, Slogdet, Solve, sign_and_log
 from effx.families.linalg.matrices import check_matrix, diagonal, multiply
@@ -54,8 +54,8 @@ def solve(a: Operand, b: Operand) -> Array:
     [1.0, 0.5]
     """
     refuse_mixed_dtypes(a, b)
-    (x, y), back = kernel_operands("solve", a, b)
-    check_matrix("solve", x.type, "a", square=True)
+    (x, y), back = kernel_operands(a, b)
+    check_matrix(x.type, "a", square=True)
     s, t = x.type, y.type
     if not t.ndim or t.shape[-1 if t.ndim == 1 else -2] != s.shape[-1]:
         raise ShapeError(f"solve: b must have {s.shape[-1]} rows, as a: a is {s!r}, b is {t!r}")
@@ -85,8 +85,8 @@ def inv(a: Operand) -> Array:
     >>> inv(np.array([[2., 0.], [0., 4.]])).tolist()
     [[0.5, 0.0], [0.0, 0.25]]
     """
-    (x,), back = kernel_operands("inv", a)
-    check_matrix("inv", x.type, square=True)
+    (x,), back = kernel_operands(a)
+    check_matrix(x.type, square=True)
     unit = convert(band_mask(x.type.shape[-2:], 0, "EQ"), x.type.dtype)
     return back(Solve()(x, broadcast_to(unit, x.type.shape)))
 
@@ -108,8 +108,8 @@ def det(a: Operand) -> Array:
     >>> float(det(np.array([[2., 1.], [0., 4.]])))
     8.0
     """
-    (x,), back = kernel_operands("det", a)
-    check_matrix("det", x.type, square=True)
+    (x,), back = kernel_operands(a)
+    check_matrix(x.type, square=True)
     n = x.type.shape[-1]
     return back(_leibniz_determinant(x) if not is_symbolic(n) and 1 <= n <= 3 else Det()(x))
 
@@ -149,8 +149,8 @@ def slogdet(a: Operand, *, method: str | None = None) -> SlogdetResult:
     >>> float(sign), round(float(log), 4)
     (-1.0, 2.0794)
     """
-    (x,), back = kernel_operands("slogdet", a)
-    check_matrix("slogdet", x.type, square=True)
+    (x,), back = kernel_operands(a)
+    check_matrix(x.type, square=True)
     if method not in (None, "lu", "qr"):
         raise ShapeError(f"slogdet: method must be 'lu', 'qr' or None, got {method!r}")
     if method != "qr":
@@ -164,11 +164,9 @@ def slogdet(a: Operand, *, method: str | None = None) -> SlogdetResult:
     return SlogdetResult(back(sign), back(log))
 
 
-def _resolve_cutoff(
-    function_name: str, rtol: Operand | None, other: str, alias: Operand | None, default: float
-) -> Operand:
+def _resolve_cutoff(rtol: Operand | None, other: str, alias: Operand | None, default: float) -> Operand:
     if rtol is not None and alias is not None:
-        raise ShapeError(f"{function_name}: rtol and {other} are the same parameter; give one")
+        raise ShapeError(f"{name_user_call()}: rtol and {other} are the same parameter; give one")
     return next((x for x in (rtol, alias) if x is not None), default)
 
 
@@ -197,11 +195,11 @@ def pinv(
     >>> pinv(np.array([[2., 0.], [0., 0.]])).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
     """
-    (x,), back = kernel_operands("pinv", a)
-    check_matrix("pinv", x.type, square=hermitian)
+    (x,), back = kernel_operands(a)
+    check_matrix(x.type, square=hermitian)
     eps = 10.0 * max(x.type.shape[-2:]) * float(dtypes.finfo(x.type.dtype).eps)
     cutoff = convert(
-        as_operand(_resolve_cutoff("pinv", rtol, "rcond", rcond, eps), "pinv"),
+        as_operand(_resolve_cutoff(rtol, "rcond", rcond, eps)),
         dtypes.real_dtype(x.type.dtype),
     )
     return back(Pinv(hermitian)(x, broadcast_to(cutoff, x.type.shape[:-2])))
@@ -230,12 +228,12 @@ def matrix_rank(
     >>> int(matrix_rank(np.ones((3, 3))))
     1
     """
-    (x,), _ = kernel_operands("matrix_rank", M)
+    (x,), _ = kernel_operands(M)
     t = x.type
     if t.ndim < 2:
         return convert(reducing.any(x != 0), dtypes.canonicalize(int))
     eps = float(max(t.shape[-2:])) * float(dtypes.finfo(t.dtype).eps)
-    bound = as_operand(_resolve_cutoff("matrix_rank", rtol, "tol", tol, eps), "matrix_rank")
+    bound = as_operand(_resolve_cutoff(rtol, "tol", tol, eps))
     s = absolute(eigvalsh(x)) if hermitian else svdvals(x)
     most = reducing.max(s, -1, initial=0) * bound
     return reducing.sum(convert(s > shaping.expand_dims(most, -1), dtypes.canonicalize(int)), -1)
@@ -268,16 +266,16 @@ def lstsq(
     default = rcond is None or rcond < 0
     solution, residuals, rank, values = _least_squares(a, b, None if default else rcond)
     if numpy_resid:
-        m, n = as_operand(a, "lstsq").type.shape
+        m, n = as_operand(a).type.shape
         residuals = residuals[:0] if m <= n or int(rank) < n else residuals
     return solution, residuals, rank, values
 
 
 @jit(inline=True)
 def _least_squares(a: Operand, b: Operand, rcond: Operand | None) -> tuple[Array, Array, Array, Array]:
-    (x, y), back = kernel_operands("lstsq", a, b)
+    (x, y), back = kernel_operands(a, b)
     s, t = x.type, y.type
-    check_matrix("lstsq", s, "a")
+    check_matrix(s, "a")
     if s.ndim != 2 or t.ndim not in (1, 2) or t.shape[0] != s.shape[0]:
         raise ShapeError(
             f"lstsq: a must be a matrix, and b a vector or matrix of as many rows: a is {s!r}, b is {t!r}"
@@ -313,7 +311,7 @@ def matrix_power(a: Operand, n: int) -> Array:
     >>> matrix_power(np.array([[1., 1.], [0., 1.]]), 5).tolist()
     [[1.0, 5.0], [0.0, 1.0]]
     """
-    x, power = as_operand(a, "matrix_power"), check_int("matrix_power", "n", n)
+    x, power = as_operand(a), check_int("n", n)
     t = x.type
     if t.ndim < 2 or t.shape[-1] != t.shape[-2]:
         raise ShapeError(f"matrix_power: operand must be square in its last two axes, got {t!r}")
@@ -346,7 +344,7 @@ def multi_dot(arrays: Sequence[Operand], *, precision: object = None) -> Array:
     >>> multi_dot([np.ones((2, 3)), np.ones((3, 4)), np.ones(4)]).tolist()
     [12.0, 12.0]
     """
-    operands = [as_operand(x, "multi_dot") for x in arrays]
+    operands = [as_operand(x) for x in arrays]
     if len(operands) < 2:
         raise ShapeError(f"multi_dot: needs at least two arrays, got {len(operands)}")
     for i, x in enumerate(operands):
@@ -378,7 +376,7 @@ def tensorinv(a: Operand, ind: int = 2) -> Array:
     >>> tensorinv(np.eye(6).reshape(6, 2, 3), 1).shape
     (2, 3, 6)
     """
-    x, count = as_operand(a, "tensorinv"), check_int("tensorinv", "ind", ind)
+    x, count = as_operand(a), check_int("ind", ind)
     shape = x.type.shape
     if count <= 0 or math.prod(shape[:count]) != math.prod(shape[count:]):
         raise ShapeError(
@@ -403,7 +401,7 @@ def tensorsolve(a: Operand, b: Operand, axes: tuple[int, ...] | None = None) -> 
     >>> tensorsolve(np.eye(6).reshape(2, 3, 6), np.ones((2, 3))).shape
     (6,)
     """
-    x, y = as_operand(a, "tensorsolve"), as_operand(b, "tensorsolve")
+    x, y = as_operand(a), as_operand(b)
     if axes is not None:
         x = shaping.moveaxis(x, axes, range(x.type.ndim - len(axes), x.type.ndim))
     shape = x.type.shape[y.type.ndim :]

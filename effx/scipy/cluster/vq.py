@@ -45,7 +45,7 @@ def vq(obs: Operand, code_book: Operand, check_finite: bool = True) -> tuple[Arr
     >>> codes.tolist(), distances.tolist()
     ([0, 1], [1.0, 3.0])
     """
-    x, book = [to_inexact(p) for p in promote_dtypes(as_operand(obs, "vq"), as_operand(code_book, "vq"))]
+    x, book = [to_inexact(p) for p in promote_dtypes(as_operand(obs), as_operand(code_book))]
     if x.type.kind == "c":
         raise DTypeError(f"vq: takes real numbers, got {x.type!r}")
     if x.type.ndim != book.type.ndim or x.type.ndim not in (1, 2) or x.type.shape[1:] != book.type.shape[1:]:

@@ -7,7 +7,7 @@ from effx.array import Array, Operand, shaping, triangles
 from effx.array.arithmetic import conj
 from effx.array.promotion import as_operand_or_list, broadcast_shapes, broadcast_to, convert
 from effx.array.triangles import band_mask
-from effx.errors import ShapeError
+from effx.errors import ShapeError, name_user_call
 from effx.families.linalg.lu import Lu
 from effx.families.linalg.lu import lu_solve as by_factors
 from effx.families.linalg.matrices import adjoint, check_matrix, make_hermitian, multiply
@@ -53,13 +53,13 @@ def cho_factor(
     return cholesky(a, lower), lower
 
 
-def _prepare_systems(function_name: str, a: Array, b: Array) -> tuple[Array, Array, bool]:
+def _prepare_systems(a: Array, b: Array) -> tuple[Array, Array, bool]:
     """Returns matrices and the sides of their systems with the same batch axes, and whether b is one vector."""
     s, t = a.type, b.type
-    check_matrix(function_name, s, "a", square=True)
+    check_matrix(s, "a", square=True)
     vector = t.ndim == 1
     if not t.ndim or t.shape[-1 if vector else -2] != s.shape[-1]:
-        raise ShapeError(f"{function_name}: b must have {s.shape[-1]} rows, as a: a is {s!r}, b is {t!r}")
+        raise ShapeError(f"{name_user_call()}: b must have {s.shape[-1]} rows, as a: a is {s!r}, b is {t!r}")
     sides = shaping.expand_dims(b, -1) if vector else b
     batch = broadcast_shapes(s.shape[:-2], sides.type.shape[:-2])
     return (
@@ -87,8 +87,8 @@ def cho_solve(
     [1.0, 1.0]
     """
     factor, lower = c_and_lower
-    (c, y), back = kernel_operands("cho_solve", factor, as_operand_or_list(b, "cho_solve"))
-    c, y, vector = _prepare_systems("cho_solve", c, y)
+    (c, y), back = kernel_operands(factor, as_operand_or_list(b))
+    c, y, vector = _prepare_systems(c, y)
     # a = L L^H, or U^H U: the adjoint is the conjugate of the transpose.
     first = linalg.triangular_solve(
         c, y, left_side=True, lower=lower, transpose_a=not lower, conjugate_a=not lower
@@ -149,7 +149,7 @@ def lu(
     >>> [x.tolist() for x in lu(np.array([[1., 2.], [2., 2.]]), permute_l=True)]
     [[[0.5, 1.0], [1.0, 0.0]], [[2.0, 2.0], [0.0, 1.0]]]
     """
-    (x,), back = kernel_operands("lu", a)
+    (x,), back = kernel_operands(a)
     factors, _, permutation = Lu()(x)
     *_, m, n = x.type.shape
     k = min(m, n)
@@ -167,7 +167,7 @@ def lu_factor(a: Operand, overwrite_a: bool = False, check_finite: bool = True) 
     >>> lu_factor(np.array([[1., 2.], [2., 2.]]))[1].tolist()
     [1, 1]
     """
-    (x,), back = kernel_operands("lu_factor", a)
+    (x,), back = kernel_operands(a)
     factors, pivots, _ = Lu()(x)
     return back(factors), pivots
 
@@ -197,8 +197,8 @@ def lu_solve(
     if trans not in (0, 1, 2):
         raise ShapeError(f"lu_solve: trans must be 0, 1 or 2, got {trans!r}")
     factors, pivots = lu_and_piv
-    (x, y), back = kernel_operands("lu_solve", factors, b)
-    x, y, vector = _prepare_systems("lu_solve", x, y)
+    (x, y), back = kernel_operands(factors, b)
+    x, y, vector = _prepare_systems(x, y)
     permutation = linalg.lu_pivots_to_permutation(pivots, x.type.shape[-1])
     permutation = broadcast_to(permutation, x.type.shape[:-1])
     solution = by_factors(conj(x) if trans == 2 else x, permutation, y, trans != 0)
@@ -240,8 +240,8 @@ def solve_triangular(
     [1.0, 2.0]
     """
     is_transposed, conjugated = _transpose_mode(trans)
-    (x, y), back = kernel_operands("solve_triangular", a, b)
-    x, y, vector = _prepare_systems("solve_triangular", x, y)
+    (x, y), back = kernel_operands(a, b)
+    x, y, vector = _prepare_systems(x, y)
     solution = linalg.triangular_solve(
         x,
         y,
@@ -284,8 +284,8 @@ def solve(
         raise ShapeError(f"solve: assume_a must be 'gen', 'sym', 'her' or 'pos', got {assume_a!r}")
     if assume_a != "pos":
         return nla.solve(a, b)
-    (x, y), back = kernel_operands("solve", a, b)
-    x, y, vector = _prepare_systems("solve", x, y)
+    (x, y), back = kernel_operands(a, b)
+    x, y, vector = _prepare_systems(x, y)
     factor = nla.cholesky(x, upper=not lower, symmetrize_input=False)
     solution = cho_solve((factor, lower), y)
     return back(shaping.squeeze(solution, -1) if vector else solution)
@@ -345,7 +345,7 @@ def svd(
     drivers = {"gesdd": linalg.SvdAlgorithm.DIVIDE_AND_CONQUER, "gesvd": linalg.SvdAlgorithm.QR}
     if lapack_driver not in drivers:
         raise ShapeError(f"svd: lapack_driver must be 'gesdd' or 'gesvd', got {lapack_driver!r}")
-    (x,), back = kernel_operands("svd", a)
+    (x,), back = kernel_operands(a)
     if not compute_uv:
         return back(linalg.svd(x, full_matrices=False, compute_uv=False, algorithm=drivers[lapack_driver]))
     u, s, vh = linalg.svd(x, full_matrices=full_matrices, algorithm=drivers[lapack_driver])
@@ -380,7 +380,7 @@ def qr(
     """
     if mode not in ("full", "economic", "r"):
         raise ShapeError(f"qr: mode must be 'full', 'economic' or 'r', got {mode!r}")
-    (x,), back = kernel_operands("qr", a)
+    (x,), back = kernel_operands(a)
     if pivoting:
         q, r, columns = linalg.qr(x, pivoting=True, full_matrices=mode != "economic")
         return (back(r), columns) if mode == "r" else (back(q), back(r), columns)
@@ -426,11 +426,11 @@ def eigh(
     if type not in (1, 2, 3):
         raise ShapeError(f"eigh: type must be 1, 2 or 3, got {type!r}")
     if b is None:
-        (x,), back = kernel_operands("eigh", a)
+        (x,), back = kernel_operands(a)
         v, w = linalg.eigh(x, lower=lower, symmetrize_input=False)
         return back(w) if eigvals_only else (back(w), back(v))
-    (x, y), back = kernel_operands("eigh", a, b)
-    check_matrix("eigh", x.type, "a", square=True)
+    (x, y), back = kernel_operands(a, b)
+    check_matrix(x.type, "a", square=True)
     x = make_hermitian(x, lower)
     factor = nla.cholesky(y if lower else adjoint(y), symmetrize_input=False)
     if type == 1:

@@ -53,8 +53,8 @@ def expm(A: Operand, *, upper_triangular: bool = False, max_squarings: int = 16)
     >>> expm(np.array([[0., 1.], [0., 0.]])).tolist()
     [[1.0, 1.0], [0.0, 1.0]]
     """
-    (x,), back = kernel_operands("expm", A)
-    check_matrix("expm", x.type, "A", square=True)
+    (x,), back = kernel_operands(A)
+    check_matrix(x.type, "A", square=True)
     t = x.type
     coefficients, bound = DOUBLE if dtypes.real_dtype(t.dtype) == dtypes.float64 else SINGLE
     if 0 in t.shape:
@@ -112,7 +112,7 @@ def expm_frechet(
     >>> expm_frechet(np.zeros((2, 2)), np.eye(2), compute_expm=False).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    (x, dx), back = kernel_operands("expm_frechet", A, E)
+    (x, dx), back = kernel_operands(A, E)
     if x.type.shape != dx.type.shape:
         raise ShapeError(f"expm_frechet: A and E must have the same shape, got {x.type!r} and {dx.type!r}")
     y, dy = jvp(expm, (x,), (dx,))
@@ -139,7 +139,7 @@ def schur(a: Operand, output: str = "real") -> tuple[Array, Array]:
     """
     if output not in ("real", "complex"):
         raise ShapeError(f"schur: output must be 'real' or 'complex', got {output!r}")
-    (x,), back = kernel_operands("schur", a)
+    (x,), back = kernel_operands(a)
     if output == "complex" and x.type.kind != "c":
         form, vectors = linalg.schur(convert(x, dtypes.complex_dtype(x.type.dtype)))
         return form, vectors
@@ -179,7 +179,7 @@ def hessenberg(
     >>> hessenberg(np.ones((2, 2))).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    (x,), back = kernel_operands("hessenberg", a)
+    (x,), back = kernel_operands(a)
     form, taus = linalg.hessenberg(x)
     h = back(triangles.triu(form, -1))
     if not calc_q:
@@ -228,8 +228,8 @@ def qr_multiply(
     """
     if mode not in ("right", "left"):
         raise ShapeError(f"qr_multiply: mode must be 'right' or 'left', got {mode!r}")
-    (x, y), back = kernel_operands("qr_multiply", a, c)
-    check_matrix("qr_multiply", x.type, "a")
+    (x, y), back = kernel_operands(a, c)
+    check_matrix(x.type, "a")
     q, r, *columns = Qr(False, pivoting)(x)
     q = conj(q) if conjugate else q
     moved = back(y @ q if mode == "right" else q @ y)
@@ -267,7 +267,7 @@ def polar(
         raise ShapeError(f"polar: side must be 'right' or 'left', got {side!r}")
     if method not in ("qdwh", "svd"):
         raise ShapeError(f"polar: method must be 'qdwh' or 'svd', got {method!r}")
-    (x,), back = kernel_operands("polar", a)
+    (x,), back = kernel_operands(a)
     s, u, vh = Svd()(x)
     basis = adjoint(vh) if side == "right" else u
     stretched = multiply(basis * convert(shaping.expand_dims(s, -2), x.type.dtype), adjoint(basis))

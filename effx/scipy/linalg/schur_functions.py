@@ -131,8 +131,8 @@ def sqrtm(A: Operand, blocksize: int = 1) -> Array:
     """
     if blocksize != 1:
         raise BackendError(f"sqrtm: there are no blocks; use blocksize=1, got {blocksize!r}")
-    (x,), _ = kernel_operands("sqrtm", A)
-    check_matrix("sqrtm", x.type, "A", square=True)
+    (x,), _ = kernel_operands(A)
+    check_matrix(x.type, "A", square=True)
     form, vectors = _schur_of_exact_reals(x)
     roots = arithmetic.unary(Sqrt(), diagonal(form))
     row, column = _pairwise_differences(roots)
@@ -167,8 +167,8 @@ def funm(A: Operand, func: Callable[[Array], Array], disp: bool = True) -> Array
     >>> funm(np.array([[4., 0.], [0., 9.]]), lambda x: x * x).real.round().tolist()
     [[16.0, 0.0], [0.0, 81.0]]
     """
-    (x,), _ = kernel_operands("funm", A)
-    check_matrix("funm", x.type, "A", square=True)
+    (x,), _ = kernel_operands(A)
+    check_matrix(x.type, "A", square=True)
     form, vectors = _schur_of_exact_reals(x)
     values = diagonal(form)
     row, column = _pairwise_differences(values)
@@ -207,9 +207,9 @@ def rsf2csf(T: Operand, Z: Operand, check_finite: bool = True) -> tuple[Array, A
     >>> sorted(t.diagonal().imag.round(3).tolist())
     [-1.0, 1.0]
     """
-    (t, z), _ = kernel_operands("rsf2csf", T, Z)
-    check_matrix("rsf2csf", t.type, "T", square=True)
-    check_matrix("rsf2csf", z.type, "Z", square=True)
+    (t, z), _ = kernel_operands(T, Z)
+    check_matrix(t.type, "T", square=True)
+    check_matrix(z.type, "Z", square=True)
     if t.type.shape[-1] != z.type.shape[-1]:
         raise ShapeError(f"rsf2csf: T and Z must have equal sizes, got {t.type!r} and {z.type!r}")
     batch = broadcast_shapes(t.type.shape[:-2], z.type.shape[:-2])
@@ -239,10 +239,10 @@ def solve_sylvester(A: Operand, B: Operand, C: Operand, *, method: str = "schur"
     """
     if method not in ("schur", "eigen"):
         raise ShapeError(f"solve_sylvester: method must be 'schur' or 'eigen', got {method!r}")
-    (a, b, c), back = kernel_operands("solve_sylvester", A, B, C)
-    check_matrix("solve_sylvester", a.type, "A", square=True)
-    check_matrix("solve_sylvester", b.type, "B", square=True)
-    check_matrix("solve_sylvester", c.type, "C")
+    (a, b, c), back = kernel_operands(A, B, C)
+    check_matrix(a.type, "A", square=True)
+    check_matrix(b.type, "B", square=True)
+    check_matrix(c.type, "C")
     m, n = a.type.shape[-1], b.type.shape[-1]
     if c.type.shape[-2:] != (m, n):
         raise ShapeError(f"solve_sylvester: C must be [{m}, {n}] in its last two axes, got {c.type!r}")
@@ -314,7 +314,7 @@ def eigh_tridiagonal(
     >>> eigh_tridiagonal(np.zeros(2), np.ones(1), eigvals_only=True).round(3).tolist()
     [-1.0, 1.0]
     """
-    (main, beside), back = kernel_operands("eigh_tridiagonal", d, e)
+    (main, beside), back = kernel_operands(d, e)
     n = main.type.shape[0] if main.type.ndim == 1 else 0
     if main.type.ndim != 1 or main.type.kind == "c" or beside.type.shape != (max(n - 1, 0),):
         raise ShapeError(

@@ -11,7 +11,7 @@ from effx.array.arithmetic import absolute, conj, to_inexact
 from effx.array.indexing import getitem
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, promote_dtypes, zeros
 from effx.dtypes import DTypeLike
-from effx.errors import OptionError, ShapeError
+from effx.errors import OptionError, ShapeError, name_user_call
 from effx.ir.types import array_type
 from effx.lax.operands import check_int
 from effx.numpy.creation import asarray
@@ -22,12 +22,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _check_vector(function_name: str, x: Operand, name: str, least: int = 0) -> Array:
+def _check_vector(x: Operand, name: str, least: int = 0) -> Array:
     """Returns vectors, a number as one of length 1."""
-    a = as_operand(x, function_name)
+    a = as_operand(x)
     a = a if a.type.ndim else shaping.reshape(a, (1,))
     if a.type.shape[-1] < least:
-        raise ShapeError(f"{function_name}: {name} must have at least {least} elements, got {a.type!r}")
+        raise ShapeError(f"{name_user_call()}: {name} must have at least {least} elements, got {a.type!r}")
     return a
 
 
@@ -47,10 +47,10 @@ def _index_grid(rows: int, columns: int) -> tuple[npt.NDArray[np.int_], npt.NDAr
     return np.arange(rows)[:, None], np.arange(columns)[None]
 
 
-def _check_size(function_name: str, n: int, least: int = 0) -> int:
-    size = check_int(function_name, "n", n)
+def _check_size(n: int, least: int = 0) -> int:
+    size = check_int("n", n)
     if size < least:
-        raise ShapeError(f"{function_name}: n must be at least {least}, got {size}")
+        raise ShapeError(f"{name_user_call()}: n must be at least {least}, got {size}")
     return size
 
 
@@ -68,8 +68,8 @@ def toeplitz(c: Operand, r: Operand | None = None) -> Array:
     >>> toeplitz(np.array([1, 2, 3]), np.array([1, 8, 9])).tolist()
     [[1, 8, 9], [2, 1, 8], [3, 2, 1]]
     """
-    column = _check_vector("toeplitz", c, "c")
-    row = conj(column) if r is None else _check_vector("toeplitz", r, "r")
+    column = _check_vector(c, "c")
+    row = conj(column) if r is None else _check_vector(r, "r")
     n, m = column.type.shape[-1], row.type.shape[-1]
     i, j = _index_grid(n, m)
     # Below and on the diagonal from the column, above it from the row.
@@ -90,8 +90,8 @@ def hankel(c: Operand, r: Operand | None = None) -> Array:
     >>> hankel(np.array([1, 2, 3]), np.array([3, 8, 9])).tolist()
     [[1, 2, 3], [2, 3, 8], [3, 8, 9]]
     """
-    column = _check_vector("hankel", c, "c")
-    row = zeros(column.type.strong()) if r is None else _check_vector("hankel", r, "r")
+    column = _check_vector(c, "c")
+    row = zeros(column.type.strong()) if r is None else _check_vector(r, "r")
     n, m = column.type.shape[-1], row.type.shape[-1]
     i, j = _index_grid(n, m)
     return _gather_entries(_concatenate_vectors(column, row), np.where(i + j < n, i + j, i + j + 1))
@@ -104,7 +104,7 @@ def circulant(c: Operand) -> Array:
     >>> circulant(np.array([1, 2, 3])).tolist()
     [[1, 3, 2], [2, 1, 3], [3, 2, 1]]
     """
-    column = _check_vector("circulant", c, "c")
+    column = _check_vector(c, "c")
     n = column.type.shape[-1]
     i, j = _index_grid(n, n)
     return _gather_entries(column, (i - j) % max(n, 1))
@@ -126,7 +126,7 @@ def companion(a: Operand) -> Array:
     >>> companion(np.array([1., -3., 2.])).tolist()
     [[3.0, -2.0], [1.0, 0.0]]
     """
-    x = to_inexact(_check_vector("companion", a, "a", 2))
+    x = to_inexact(_check_vector(a, "a", 2))
     top = shaping.expand_dims(-x[..., 1:] / x[..., :1], -2)
     n = x.type.shape[-1] - 1
     below = broadcast_to(asarray(np.eye(n - 1, n), x.type.dtype), (*x.type.shape[:-1], n - 1, n))
@@ -149,7 +149,7 @@ def fiedler_companion(a: Operand) -> Array:
     >>> fiedler_companion(np.array([1., -3., 2.])).tolist()
     [[3.0, -2.0], [1.0, 0.0]]
     """
-    x = to_inexact(_check_vector("fiedler_companion", a, "a", 1))
+    x = to_inexact(_check_vector(a, "a", 1))
     batch, size = x.type.shape[:-1], x.type.shape[-1] - 1
     if not size:
         return shaping.reshape(x[..., :0], (*batch, 0, 0))
@@ -187,7 +187,7 @@ def convolution_matrix(a: Operand, n: int, mode: str = "full") -> Array:
     >>> convolution_matrix(np.array([1, 2]), 2).tolist()
     [[1, 0], [2, 1], [0, 2]]
     """
-    x, columns = _check_vector("convolution_matrix", a, "a", 1), _check_size("convolution_matrix", n, 1)
+    x, columns = _check_vector(a, "a", 1), _check_size(n, 1)
     m = x.type.shape[-1]
     if mode not in ("full", "same", "valid"):
         raise ShapeError(f"convolution_matrix: mode must be 'full', 'same' or 'valid', got {mode!r}")
@@ -207,7 +207,7 @@ def fiedler(a: Operand) -> Array:
     >>> fiedler(np.array([1, 4, 6])).tolist()
     [[0, 3, 5], [3, 0, 2], [5, 2, 0]]
     """
-    x = _check_vector("fiedler", a, "a")
+    x = _check_vector(a, "a")
     return absolute(shaping.expand_dims(x, -1) - shaping.expand_dims(x, -2))
 
 
@@ -225,7 +225,7 @@ def leslie(f: Operand, s: Operand) -> Array:
     >>> leslie(np.array([0., 3., 2.]), np.array([0.5, 0.25])).tolist()
     [[0.0, 3.0, 2.0], [0.5, 0.0, 0.0], [0.0, 0.25, 0.0]]
     """
-    births, survivors = promote_dtypes(_check_vector("leslie", f, "f", 2), as_operand(s, "leslie"))
+    births, survivors = promote_dtypes(_check_vector(f, "f", 2), as_operand(s))
     n = births.type.shape[-1]
     if not survivors.type.shape or survivors.type.shape[-1] != n - 1:
         raise ShapeError(
@@ -248,9 +248,7 @@ def block_diag(*arrs: Operand) -> Array:
     >>> block_diag(np.array([[1, 2], [3, 4]]), 5).tolist()
     [[1, 2, 0], [3, 4, 0], [0, 0, 5]]
     """
-    blocks = (
-        promote_dtypes(*[as_operand(x, "block_diag") for x in arrs]) if arrs else [asarray(np.zeros((1, 0)))]
-    )
+    blocks = promote_dtypes(*[as_operand(x) for x in arrs]) if arrs else [asarray(np.zeros((1, 0)))]
     for i, x in enumerate(blocks):
         if x.type.ndim > 2:
             raise ShapeError(f"block_diag: operand {i} must have at most two axes, got {x.type!r}")
@@ -281,7 +279,7 @@ def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> 
     >>> dft(2).real.round(3).tolist()
     [[1.0, 1.0], [1.0, -1.0]]
     """
-    size = _check_size("dft", n)
+    size = _check_size(n)
     if scale not in (None, "sqrtn", "n"):
         raise ShapeError(f"dft: scale must be None, 'sqrtn' or 'n', got {scale!r}")
     result_dtype = dtypes.canonicalize_requested(complex if dtype is None else dtype)
@@ -302,7 +300,7 @@ def hadamard(n: int, dtype: DTypeLike = int) -> Array:
     >>> hadamard(2).tolist()
     [[1, 1], [1, -1]]
     """
-    size = check_int("hadamard", "n", n)
+    size = check_int("n", n)
     if size < 1 or size & (size - 1):
         raise ShapeError(f"hadamard: n must be a power of 2, got {size}")
     i, j = _index_grid(size, size)
@@ -316,7 +314,7 @@ def helmert(n: int, full: bool = False) -> Array:
     >>> helmert(2, full=True).round(3).tolist()
     [[0.707..., 0.707...], [0.707..., -0.707...]]
     """
-    size = _check_size("helmert", n, 1)
+    size = _check_size(n, 1)
     i, j = _index_grid(size, size)
     k = np.maximum(i, 1)
     data = np.where(j < i, 1.0, np.where(j == i, -i * 1.0, 0.0)) / np.sqrt(k * (k + 1.0))
@@ -330,7 +328,7 @@ def hilbert(n: int) -> Array:
     >>> hilbert(2).tolist()
     [[1.0, 0.5], [0.5, 0.333...]]
     """
-    i, j = _index_grid(_check_size("hilbert", n), n)
+    i, j = _index_grid(_check_size(n), n)
     return asarray(1.0 / (i + j + 1), dtypes.canonicalize_requested(float))
 
 
@@ -344,7 +342,7 @@ def invhilbert(n: int) -> Array:
     >>> invhilbert(2).tolist()
     [[4.0, -6.0], [-6.0, 12.0]]
     """
-    size, c = _check_size("invhilbert", n), math.comb
+    size, c = _check_size(n), math.comb
     entries = [
         [
             (-1) ** (i + j)
@@ -359,9 +357,11 @@ def invhilbert(n: int) -> Array:
     return _exact_integers(entries, size)
 
 
-def _check_kind(function_name: str, kind: str | None) -> str:
+def _check_kind(kind: str | None) -> str:
     if kind not in (None, "symmetric", "lower", "upper"):
-        raise ShapeError(f"{function_name}: kind must be 'symmetric', 'lower', 'upper' or None, got {kind!r}")
+        raise ShapeError(
+            f"{name_user_call()}: kind must be 'symmetric', 'lower', 'upper' or None, got {kind!r}"
+        )
     return kind or "symmetric"
 
 
@@ -372,7 +372,7 @@ def pascal(n: int, kind: str | None = None) -> Array:
     >>> pascal(3).tolist()
     [[1.0, 1.0, 1.0], [1.0, 2.0, 3.0], [1.0, 3.0, 6.0]]
     """
-    size, form = _check_size("pascal", n), _check_kind("pascal", kind)
+    size, form = _check_size(n), _check_kind(kind)
     lower = [[math.comb(i, j) for j in range(size)] for i in range(size)]
     upper = [list(row) for row in zip(*lower, strict=True)]
     if form != "symmetric":
@@ -386,7 +386,7 @@ def invpascal(n: int, kind: str | None = None) -> Array:
     >>> invpascal(2).tolist()
     [[2.0, -1.0], [-1.0, 1.0]]
     """
-    size, form = _check_size("invpascal", n), _check_kind("invpascal", kind)
+    size, form = _check_size(n), _check_kind(kind)
     lower = [[(-1) ** (i + j) * math.comb(i, j) for j in range(size)] for i in range(size)]
     upper = [list(row) for row in zip(*lower, strict=True)]
     if form != "symmetric":

@@ -246,7 +246,7 @@ def minimize(
     >>> print(found.x, found.success)
     [3. 3.] True
     """
-    x = to_inexact(as_operand(x0, "minimize"))
+    x = to_inexact(as_operand(x0))
     if x.type.kind == "c":
         raise DTypeError(f"minimize: x0 must be real, got {x.type!r}")
     if x.type.ndim != 1:
@@ -268,7 +268,7 @@ def minimize(
         chosen_options[name] = value
 
     def objective(x: Array) -> Array:
-        return to_inexact(as_operand(fun(x, *args), "minimize"))
+        return to_inexact(as_operand(fun(x, *args)))
 
     run = _run_bfgs if key == "bfgs" else _run_lbfgs
     state, inverse = run(objective, convert(x, x.type.dtype), chosen_options)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from effx.array import Array, Operand, arithmetic
 from effx.array.promotion import as_operand, broadcast_shapes, convert, promote_dtypes
 from effx.array.shaping import normalize_axes, reshape
-from effx.errors import OptionError, ShapeError
+from effx.errors import OptionError, ShapeError, name_user_call
 from effx.ir.ops.elementwise import Complex
 from effx.ir.ops.shape import Reverse
 from effx.lax.control.branches import platform_dependent
@@ -22,21 +22,18 @@ BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
 COMPLEX = Complex()
 
 
-def _check_pair(function_name: str, in1: Operand, in2: Operand, mode: str) -> tuple[Array, Array]:
-    x, y = [
-        arithmetic.to_inexact(p)
-        for p in promote_dtypes(as_operand(in1, function_name), as_operand(in2, function_name))
-    ]
+def _check_pair(in1: Operand, in2: Operand, mode: str) -> tuple[Array, Array]:
+    x, y = [arithmetic.to_inexact(p) for p in promote_dtypes(as_operand(in1), as_operand(in2))]
     if mode not in MODES:
-        raise OptionError(f"{function_name}: mode must be one of {', '.join(MODES)}, got {mode!r}")
+        raise OptionError(f"{name_user_call()}: mode must be one of {', '.join(MODES)}, got {mode!r}")
     if x.type.ndim != y.type.ndim:
         raise ShapeError(
-            f"{function_name}: in1 and in2 must have as many axes, got {x.type!r} and {y.type!r}"
+            f"{name_user_call()}: in1 and in2 must have as many axes, got {x.type!r} and {y.type!r}"
         )
     return convert(x, x.type.dtype), convert(y, y.type.dtype)
 
 
-def _check_order(function_name: str, x: Array, y: Array, axes: Sequence[int]) -> bool:
+def _check_order(x: Array, y: Array, axes: Sequence[int]) -> bool:
     """Says whether y is the larger one along all axes, of which one must be."""
     sizes = [(x.type.shape[a], y.type.shape[a]) for a in axes]
     if all([n >= m for n, m in sizes]):
@@ -44,7 +41,7 @@ def _check_order(function_name: str, x: Array, y: Array, axes: Sequence[int]) ->
     if all([n <= m for n, m in sizes]):
         return True
     raise ShapeError(
-        f"{function_name}: for mode 'valid' one of {x.type!r} and {y.type!r} must be at least as large along each axis"
+        f"{name_user_call()}: for mode 'valid' one of {x.type!r} and {y.type!r} must be at least as large along each axis"
     )
 
 
@@ -163,27 +160,26 @@ def fftconvolve(
     >>> fftconvolve(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0])).round().astype(int).tolist()
     [1, 3, 5, 3]
     """
-    function_name = "fftconvolve"
-    x, y = _check_pair(function_name, in1, in2, mode)
-    resolved_axes = normalize_axes(function_name, axes, x.type)
+    x, y = _check_pair(in1, in2, mode)
+    resolved_axes = normalize_axes(axes, x.type)
     broadcast_shapes(*[[n for i, n in enumerate(p.type.shape) if i not in resolved_axes] for p in (x, y)])
     if 0 in x.type.shape or 0 in y.type.shape:
-        raise ShapeError(f"{function_name}: needs elements, got {x.type!r} and {y.type!r}")
+        raise ShapeError(f"{name_user_call()}: needs elements, got {x.type!r} and {y.type!r}")
     if not resolved_axes:
         return x * y
     if mode == "valid":
-        _check_order(function_name, x, y, resolved_axes)
+        _check_order(x, y, resolved_axes)
     return _convolve_by_fft(x, y, mode, resolved_axes)
 
 
-def _convolve(function_name: str, x: Array, y: Array, mode: str, method: str, precision: object) -> Array:
+def _convolve(x: Array, y: Array, mode: str, method: str, precision: object) -> Array:
     if method not in METHODS:
-        raise OptionError(f"{function_name}: method must be one of {', '.join(METHODS)}, got {method!r}")
+        raise OptionError(f"{name_user_call()}: method must be one of {', '.join(METHODS)}, got {method!r}")
     if 0 in x.type.shape or 0 in y.type.shape:
-        raise ShapeError(f"{function_name}: needs elements, got {x.type!r} and {y.type!r}")
+        raise ShapeError(f"{name_user_call()}: needs elements, got {x.type!r} and {y.type!r}")
     if not x.type.ndim:
         return x * y
-    swapped = mode == "valid" and _check_order(function_name, x, y, range(x.type.ndim))
+    swapped = mode == "valid" and _check_order(x, y, range(x.type.ndim))
     if method == "fft":
         return _convolve_by_fft(x, y, mode, tuple(range(x.type.ndim)))
     return _convolve_directly(y, x, mode, precision) if swapped else _convolve_directly(x, y, mode, precision)
@@ -212,8 +208,8 @@ def convolve(
     >>> convolve(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0])).tolist()
     [1.0, 3.0, 5.0, 3.0]
     """
-    x, y = _check_pair("convolve", in1, in2, mode)
-    return _convolve("convolve", x, y, mode, method, precision)
+    x, y = _check_pair(in1, in2, mode)
+    return _convolve(x, y, mode, method, precision)
 
 
 def correlate(
@@ -227,12 +223,11 @@ def correlate(
     >>> correlate(np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0])).tolist()
     [1.0, 2.0, 3.0, 0.0]
     """
-    x, y = _check_pair("correlate", in1, in2, mode)
-    return _convolve("correlate", x, _flip_and_conjugate(arithmetic.conj(y)), mode, method, precision)
+    x, y = _check_pair(in1, in2, mode)
+    return _convolve(x, _flip_and_conjugate(arithmetic.conj(y)), mode, method, precision)
 
 
 def _convolve_planes(
-    function_name: str,
     x: Array,
     y: Array,
     mode: str,
@@ -242,17 +237,17 @@ def _convolve_planes(
     upper: bool,
 ) -> Array:
     if x.type.ndim != 2:
-        raise ShapeError(f"{function_name}: takes matrices, got {x.type!r} and {y.type!r}")
+        raise ShapeError(f"{name_user_call()}: takes matrices, got {x.type!r} and {y.type!r}")
     if boundary not in BOUNDARIES:
         raise OptionError(
-            f"{function_name}: boundary must be one of {', '.join(BOUNDARIES)}, got {boundary!r}"
+            f"{name_user_call()}: boundary must be one of {', '.join(BOUNDARIES)}, got {boundary!r}"
         )
-    fill = as_operand(fillvalue, function_name)
+    fill = as_operand(fillvalue)
     if fill.type.shape:
-        raise ShapeError(f"{function_name}: fillvalue must be a number, got {fill.type!r}")
+        raise ShapeError(f"{name_user_call()}: fillvalue must be a number, got {fill.type!r}")
     if 0 in x.type.shape or 0 in y.type.shape:
-        raise ShapeError(f"{function_name}: needs elements, got {x.type!r} and {y.type!r}")
-    if mode == "valid" and _check_order(function_name, x, y, (0, 1)):
+        raise ShapeError(f"{name_user_call()}: needs elements, got {x.type!r} and {y.type!r}")
+    if mode == "valid" and _check_order(x, y, (0, 1)):
         x, y = y, x
     are_zeros = boundary != "fill" or (type(fillvalue) in (int, float) and fillvalue == 0)
     around = None if are_zeros else convert(fill, x.type.dtype)
@@ -283,8 +278,8 @@ def convolve2d(
     >>> convolve2d(np.array([[1.0, 2.0]]), np.array([[1.0, 1.0]]), "same").tolist()
     [[1.0, 3.0]]
     """
-    x, y = _check_pair("convolve2d", in1, in2, mode)
-    return _convolve_planes("convolve2d", x, y, mode, boundary, fillvalue, precision, False)
+    x, y = _check_pair(in1, in2, mode)
+    return _convolve_planes(x, y, mode, boundary, fillvalue, precision, False)
 
 
 def correlate2d(
@@ -301,7 +296,7 @@ def correlate2d(
     >>> correlate2d(np.array([[1.0, 2.0]]), np.array([[1.0, 1.0]]), "valid").tolist()
     [[3.0]]
     """
-    x, y = _check_pair("correlate2d", in1, in2, mode)
+    x, y = _check_pair(in1, in2, mode)
     return _convolve_planes(
-        "correlate2d", x, _flip_and_conjugate(arithmetic.conj(y)), mode, boundary, fillvalue, precision, True
+        x, _flip_and_conjugate(arithmetic.conj(y)), mode, boundary, fillvalue, precision, True
     )

@@ -13,7 +13,7 @@ from effx.array import Array, Operand, arithmetic, reducing
 from effx.array.arithmetic import conj, where
 from effx.array.promotion import as_operand, broadcast_arrays, convert, promote_dtypes, to_host_array
 from effx.array.shaping import concatenate, moveaxis, normalize_axis, swapaxes
-from effx.errors import DTypeError, OptionError, ShapeError, warn_user
+from effx.errors import DTypeError, OptionError, ShapeError, name_user_call, warn_user
 from effx.lax.operands import check_int
 from effx.numpy import fft
 from effx.numpy.padding import pad
@@ -36,7 +36,6 @@ class SegmentPlan(NamedTuple):
 
 
 def _plan_segments(
-    function_name: str,
     window: Window,
     n: int,
     nperseg: int | None,
@@ -45,42 +44,44 @@ def _plan_segments(
     dtype: dtypes.DType,
 ) -> SegmentPlan:
     """Resolves the segments of a signal of n elements."""
-    window_array = None if isinstance(window, str | tuple) else as_operand(window, function_name)
+    window_array = None if isinstance(window, str | tuple) else as_operand(window)
     if window_array is not None and (window_array.type.ndim != 1 or 0 in window_array.type.shape):
         raise ShapeError(
-            f"{function_name}: a window must be a vector with elements, got {window_array.type!r}"
+            f"{name_user_call()}: a window must be a vector with elements, got {window_array.type!r}"
         )
     if window_array is not None:
-        size = window_array.type.size if nperseg is None else check_int(function_name, "nperseg", nperseg)
+        size = window_array.type.size if nperseg is None else check_int("nperseg", nperseg)
         if size != window_array.type.size:
-            raise ShapeError(f"{function_name}: nperseg is {size}, but the window is {window_array.type!r}")
+            raise ShapeError(
+                f"{name_user_call()}: nperseg is {size}, but the window is {window_array.type!r}"
+            )
         if size > n:
             raise ShapeError(
-                f"{function_name}: the window {window_array.type!r} is longer than the signal of {n} elements"
+                f"{name_user_call()}: the window {window_array.type!r} is longer than the signal of {n} elements"
             )
     else:
-        size = 256 if nperseg is None else check_int(function_name, "nperseg", nperseg)
+        size = 256 if nperseg is None else check_int("nperseg", nperseg)
         if size < 1:
-            raise ShapeError(f"{function_name}: nperseg must be positive, got {size}")
+            raise ShapeError(f"{name_user_call()}: nperseg must be positive, got {size}")
         if size > n:
             if nperseg is not None:
                 warn_user(
-                    f"{function_name}: nperseg is {size}, but the signal has {n} elements, so that many are taken"
+                    f"{name_user_call()}: nperseg is {size}, but the signal has {n} elements, so that many are taken"
                 )
             size = n
-    overlap = size // 2 if noverlap is None else check_int(function_name, "noverlap", noverlap)
+    overlap = size // 2 if noverlap is None else check_int("noverlap", noverlap)
     if not 0 <= overlap < size:
-        raise ShapeError(f"{function_name}: noverlap must be less than nperseg, {size}, got {overlap}")
-    points = size if nfft is None else check_int(function_name, "nfft", nfft)
+        raise ShapeError(f"{name_user_call()}: noverlap must be less than nperseg, {size}, got {overlap}")
+    points = size if nfft is None else check_int("nfft", nfft)
     if points < size:
-        raise ShapeError(f"{function_name}: nfft must be at least nperseg, {size}, got {points}")
+        raise ShapeError(f"{name_user_call()}: nfft must be at least nperseg, {size}, got {points}")
     if window_array is None:
         assert isinstance(window, str | tuple)
-        window_array = to_host_array(get_periodic_window(function_name, window, size).astype(dtype))
+        window_array = to_host_array(get_periodic_window(window, size).astype(dtype))
     return SegmentPlan(convert(window_array, dtype), size, size - overlap, points)
 
 
-def _detrend_function(function_name: str, trend: Trend) -> Callable[[Array], Array] | None:
+def _detrend_function(trend: Trend) -> Callable[[Array], Array] | None:
     if callable(trend):
         return trend
     if trend is False:
@@ -90,7 +91,7 @@ def _detrend_function(function_name: str, trend: Trend) -> Callable[[Array], Arr
     if trend == "linear":
         return subtract_line
     raise OptionError(
-        f"{function_name}: detrend must be 'constant', 'linear', False or a function, got {trend!r}"
+        f"{name_user_call()}: detrend must be 'constant', 'linear', False or a function, got {trend!r}"
     )
 
 
@@ -117,24 +118,24 @@ def _real_dtype(x: Array) -> dtypes.DType:
     return dtypes.real_dtype(x.type.dtype)
 
 
-def _check_signal(function_name: str, x: Operand) -> Array:
-    a = arithmetic.to_inexact(as_operand(x, function_name))
+def _check_signal(x: Operand) -> Array:
+    a = arithmetic.to_inexact(as_operand(x))
     return convert(a, dtypes.float32) if a.type.dtype.itemsize < 4 else convert(a, a.type.dtype)
 
 
-def _check_rate(function_name: str, fs: Operand, dtype: dtypes.DType) -> Array:
-    rate = as_operand(fs, function_name)
+def _check_rate(fs: Operand, dtype: dtypes.DType) -> Array:
+    rate = as_operand(fs)
     if rate.type.shape or rate.type.kind == "c":
-        raise ShapeError(f"{function_name}: fs must be a real number, got {rate.type!r}")
+        raise ShapeError(f"{name_user_call()}: fs must be a real number, got {rate.type!r}")
     return convert(rate, dtype)
 
 
-def _scale_factor(function_name: str, scaling: str, fs: Array, window: Array) -> Array:
+def _scale_factor(scaling: str, fs: Array, window: Array) -> Array:
     if scaling == "density":
         return 1 / (fs * reducing.sum(window * window))
     if scaling == "spectrum":
         return 1 / reducing.sum(window) ** 2
-    raise OptionError(f"{function_name}: scaling must be 'density' or 'spectrum', got {scaling!r}")
+    raise OptionError(f"{name_user_call()}: scaling must be 'density' or 'spectrum', got {scaling!r}")
 
 
 def _median(x: Array) -> Array:
@@ -143,12 +144,12 @@ def _median(x: Array) -> Array:
     return (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2
 
 
-def _average(function_name: str, x: Array, average: str) -> Array:
+def _average(x: Array, average: str) -> Array:
     """Averages the last axis."""
     if average == "mean":
         return reducing.mean(x, -1)
     if average != "median":
-        raise OptionError(f"{function_name}: average must be 'mean' or 'median', got {average!r}")
+        raise OptionError(f"{name_user_call()}: average must be 'mean' or 'median', got {average!r}")
     # The median of n squares of normal numbers, in pairs, is by this factor away from their mean.
     n = x.type.shape[-1]
     twice = 2 * np.arange(1, (n - 1) // 2 + 1)
@@ -161,7 +162,6 @@ def _average(function_name: str, x: Array, average: str) -> Array:
 
 
 def _spectral_density(
-    function_name: str,
     x: Operand,
     y: Operand | None,
     fs: Operand,
@@ -175,35 +175,35 @@ def _spectral_density(
     axis: int,
     average: str,
 ) -> tuple[Array, Array]:
-    a = _check_signal(function_name, x)
-    b = None if y is None else _check_signal(function_name, y)
+    a = _check_signal(x)
+    b = None if y is None else _check_signal(y)
     if b is not None:
         a, b = promote_dtypes(a, b)
-    resolved_axis = normalize_axis(function_name, axis, a.type.ndim, a.type)
+    resolved_axis = normalize_axis(axis, a.type.ndim, a.type)
     a = moveaxis(a, resolved_axis, -1)
     if b is not None:
-        b = moveaxis(b, normalize_axis(function_name, axis, b.type.ndim, b.type), -1)
+        b = moveaxis(b, normalize_axis(axis, b.type.ndim, b.type), -1)
         n, m = a.type.shape[-1], b.type.shape[-1]
         a, b = pad(a, {-1: (0, max(m - n, 0))}), pad(b, {-1: (0, max(n - m, 0))})
         a, b = broadcast_arrays([a, b], keep_scalars=False)
     back = axis if axis < 0 else resolved_axis
     real = _real_dtype(a)
-    rate = _check_rate(function_name, fs, real)
-    trend = _detrend_function(function_name, detrend)
+    rate = _check_rate(fs, real)
+    trend = _detrend_function(detrend)
     onesided = return_onesided
     if onesided and a.type.kind == "c":
-        warn_user(f"{function_name}: the signal is complex, so that return_onesided has no effect")
+        warn_user(f"{name_user_call()}: the signal is complex, so that return_onesided has no effect")
         onesided = False
     if 0 in a.type.shape:
         shape = np.zeros((*a.type.shape[:-1], 0), real)
         return to_host_array(np.zeros(0, real)), moveaxis(to_host_array(shape), -1, back)
-    parts = _plan_segments(function_name, window, a.type.shape[-1], nperseg, noverlap, nfft, real)
+    parts = _plan_segments(window, a.type.shape[-1], nperseg, noverlap, nfft, real)
     first = _transform_segments(a, parts, trend, onesided)
     if b is None:
         power = arithmetic.real(first * conj(first))
     else:
         power = conj(first) * _transform_segments(b, parts, trend, onesided)
-    power = power * _scale_factor(function_name, scaling, rate, parts.window)
+    power = power * _scale_factor(scaling, rate, parts.window)
     if onesided:
         # The other half has the same power, but for the frequencies that are their own negatives.
         twice = np.full(parts.points // 2 + 1, 2.0)
@@ -211,7 +211,7 @@ def _spectral_density(
         if parts.points % 2 == 0:
             twice[-1] = 1
         power = power * to_host_array(twice.astype(real))
-    averaged = _average(function_name, swapaxes(power, -1, -2), average)
+    averaged = _average(swapaxes(power, -1, -2), average)
     return _segment_frequencies(rate, parts, onesided), moveaxis(averaged, -1, back)
 
 
@@ -258,7 +258,7 @@ def csd(
     0.125
     """
     return _spectral_density(
-        "csd", x, y, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis,
+        x, y, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis,
         average,
     )  # fmt: skip
 
@@ -283,11 +283,11 @@ def welch(
     0.125
     """
     return _spectral_density(
-        "welch", x, None, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average
+        x, None, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average
     )  # fmt: skip
 
 
-def _extend_ends(function_name: str, x: Array, boundary: str | None, amount: int) -> Array:
+def _extend_ends(x: Array, boundary: str | None, amount: int) -> Array:
     """Adds elements at both ends of the last axis."""
     if boundary is None or not amount:
         return x
@@ -297,11 +297,11 @@ def _extend_ends(function_name: str, x: Array, boundary: str | None, amount: int
         return pad(x, {-1: (amount, amount)}, mode="edge")
     if boundary not in ("even", "odd"):
         raise DTypeError(
-            f"{function_name}: boundary must be even, odd, constant, zeros or None, got {boundary!r}"
+            f"{name_user_call()}: boundary must be even, odd, constant, zeros or None, got {boundary!r}"
         )
     n = x.type.shape[-1]
     if amount > n - 1:
-        raise ShapeError(f"{function_name}: {amount} elements cannot be mirrored at the ends of {n}")
+        raise ShapeError(f"{name_user_call()}: {amount} elements cannot be mirrored at the ends of {n}")
     low, high = x[..., 1 : amount + 1][..., ::-1], x[..., n - amount - 1 : n - 1][..., ::-1]
     if boundary == "odd":
         low, high = 2 * x[..., :1] - low, 2 * x[..., -1:] - high
@@ -343,21 +343,20 @@ def stft(
     >>> z.shape, abs(z[:, 3]).round(3).tolist()[:3]
     ((9, 9), [1.0, 0.5, 0.0])
     """
-    function_name = "stft"
-    a = _check_signal(function_name, x)
-    resolved_axis = normalize_axis(function_name, axis, a.type.ndim, a.type)
+    a = _check_signal(x)
+    resolved_axis = normalize_axis(axis, a.type.ndim, a.type)
     a = moveaxis(a, resolved_axis, -1)
     real = _real_dtype(a)
-    rate = _check_rate(function_name, fs, real)
-    trend = _detrend_function(function_name, detrend)
+    rate = _check_rate(fs, real)
+    trend = _detrend_function(detrend)
     onesided = return_onesided
     if onesided and a.type.kind == "c":
         warn_user("stft: the signal is complex, so that return_onesided has no effect")
         onesided = False
     if 0 in a.type.shape:
-        raise ShapeError(f"{function_name}: the signal must have elements, got {a.type!r}")
-    parts = _plan_segments(function_name, window, a.type.shape[-1], nperseg, noverlap, nfft, real)
-    a = _extend_ends(function_name, a, boundary, parts.size // 2)
+        raise ShapeError(f"{name_user_call()}: the signal must have elements, got {a.type!r}")
+    parts = _plan_segments(window, a.type.shape[-1], nperseg, noverlap, nfft, real)
+    a = _extend_ends(a, boundary, parts.size // 2)
     if padded:
         a = pad(a, {-1: (0, -(a.type.shape[-1] - parts.size) % parts.step)})
     spectrum = _transform_segments(a, parts, trend, onesided) / reducing.sum(parts.window)
@@ -410,24 +409,23 @@ def istft(
     >>> bool(abs(x - np.arange(32.0)).max() < 1e-4)
     True
     """
-    function_name = "istft"
-    z = _check_signal(function_name, Zxx)
+    z = _check_signal(Zxx)
     if z.type.ndim < 2:
-        raise ShapeError(f"{function_name}: needs axes of times and frequencies, got {z.type!r}")
-    times = normalize_axis(function_name, time_axis, z.type.ndim, z.type)
-    frequencies = normalize_axis(function_name, freq_axis, z.type.ndim, z.type)
+        raise ShapeError(f"{name_user_call()}: needs axes of times and frequencies, got {z.type!r}")
+    times = normalize_axis(time_axis, z.type.ndim, z.type)
+    frequencies = normalize_axis(freq_axis, z.type.ndim, z.type)
     if times == frequencies:
         raise ShapeError(
-            f"{function_name}: time_axis and freq_axis must differ, got {time_axis} and {freq_axis}"
+            f"{name_user_call()}: time_axis and freq_axis must differ, got {time_axis} and {freq_axis}"
         )
     z = moveaxis(z, (times, frequencies), (-2, -1))
     real = _real_dtype(z)
-    rate = _check_rate(function_name, fs, real)
+    rate = _check_rate(fs, real)
     count, bins = z.type.shape[-2:]
     if not bins or not count:
-        raise ShapeError(f"{function_name}: needs frequencies and times, got {z.type!r}")
+        raise ShapeError(f"{name_user_call()}: needs frequencies and times, got {z.type!r}")
     usual = 2 * (bins - 1) if input_onesided else bins
-    window_array = None if isinstance(window, str | tuple) else as_operand(window, function_name)
+    window_array = None if isinstance(window, str | tuple) else as_operand(window)
     size = (
         window_array.type.size
         if window_array is not None and nperseg is None
@@ -435,12 +433,12 @@ def istft(
         if nperseg is None
         else nperseg
     )
-    size = check_int(function_name, "nperseg", size)
+    size = check_int("nperseg", size)
     if nfft is None:
         points = size if input_onesided and size == usual + 1 else usual
     else:
-        points = check_int(function_name, "nfft", nfft)
-    parts = _plan_segments(function_name, window, max(size, 1), size, noverlap, points, real)
+        points = check_int("nfft", nfft)
+    parts = _plan_segments(window, max(size, 1), size, noverlap, points, real)
     pieces = fft.irfft(z, points) if input_onesided else fft.ifft(z, points)
     pieces = pieces[..., :size] * (parts.window * reducing.sum(parts.window))
     n = size + (count - 1) * parts.step

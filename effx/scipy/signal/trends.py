@@ -67,14 +67,14 @@ def detrend(
     >>> detrend(np.array([1.0, 2.0, 3.0]), type="constant").tolist()
     [-1.0, 0.0, 1.0]
     """
-    x = arithmetic.to_inexact(as_operand(data, "detrend"))
+    x = arithmetic.to_inexact(as_operand(data))
     if type not in ("linear", "constant"):
         raise OptionError(f"detrend: type must be 'linear' or 'constant', got {type!r}")
-    resolved_axis = normalize_axis("detrend", axis, x.type.ndim, x.type)
+    resolved_axis = normalize_axis(axis, x.type.ndim, x.type)
     n = x.type.shape[resolved_axis]
     ends = None
     if type == "linear":
-        inner = {check_int("detrend", "a break", b) for b in np.atleast_1d(np.asarray(bp)).tolist()}
+        inner = {check_int("a break", b) for b in np.atleast_1d(np.asarray(bp)).tolist()}
         if any([b < 0 or b > n for b in inner]):
             raise ShapeError(f"detrend: breaks must lie in the axis of {n} elements, got {sorted(inner)}")
         ends = tuple(sorted({0, n} | inner))

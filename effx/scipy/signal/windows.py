@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from effx.array import Operand
-from effx.errors import OptionError, ShapeError
+from effx.errors import OptionError, ShapeError, name_user_call
 
 Window = str | tuple[str | float | None, ...] | Operand
 Numbers = np.ndarray
@@ -88,11 +88,10 @@ def _window_of_size(name: str, n: int, parameters: Sequence[float]) -> Numbers |
             return None
 
 
-def get_periodic_window(function_name: str, window: str | tuple[str | float | None, ...], n: int) -> Numbers:
+def get_periodic_window(window: str | tuple[str | float | None, ...], n: int) -> Numbers:
     """Returns n values of a periodic window: the last one of n + 1 is left out.
 
     Args:
-        function_name: the function that an error names.
         window: a name, or a name with parameters.
         n: how many values.
 
@@ -103,7 +102,7 @@ def get_periodic_window(function_name: str, window: str | tuple[str | float | No
     parameters = [float(p) for p in rest if p is not None]
     known = OTHER_NAMES.get(str(name), str(name))
     if n < 1:
-        raise ShapeError(f"{function_name}: a window must have elements, got {n}")
+        raise ShapeError(f"{name_user_call()}: a window must have elements, got {n}")
     if n == 1:
         return np.ones(1)
     if known in PLAIN and not parameters:
@@ -114,6 +113,6 @@ def get_periodic_window(function_name: str, window: str | tuple[str | float | No
             [*PLAIN, "cosine", "triang", "parzen", "tukey", "kaiser", "gaussian", "general_gaussian"]
         )
         raise OptionError(
-            f"{function_name}: window must be one of {names}, general_hamming, exponential or an array, got {window!r}"
+            f"{name_user_call()}: window must be one of {names}, general_hamming, exponential or an array, got {window!r}"
         )
     return symmetric[:-1]

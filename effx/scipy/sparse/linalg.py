@@ -15,7 +15,7 @@ from effx.array import Array, Operand, arithmetic
 from effx.array.arithmetic import absolute, conj, real, where
 from effx.array.promotion import as_operand, convert, promote_dtypes, zeros
 from effx.array.reducing import sum as total
-from effx.errors import DTypeError, OptionError, ShapeError, TreeError
+from effx.errors import DTypeError, OptionError, ShapeError, TreeError, name_user_call
 from effx.flatten_util import ravel_pytree
 from effx.ir.values.scalars import scalar
 from effx.lax.control.loops import fori_loop, while_loop
@@ -57,34 +57,37 @@ def _squared_norm(x: Array) -> Array:
 # --- what the arguments mean ----------------------------------------------------------------------
 
 
-def _as_function(function_name: str, name: str, A: Matrix[X]) -> Callable[[PyTree], PyTree]:
+def _as_function(name: str, A: Matrix[X]) -> Callable[[PyTree], PyTree]:
     """Returns the linear function of a matrix."""
     if callable(A):
         return A
     if isinstance(A, np.ndarray | Array):
-        matrix = as_operand(A, function_name)
+        matrix = as_operand(A)
         if matrix.type.ndim != 2 or matrix.type.shape[0] != matrix.type.shape[1]:
-            raise ShapeError(f"{function_name}: {name} must be a square matrix, got {matrix.type!r}")
+            raise ShapeError(f"{name_user_call()}: {name} must be a square matrix, got {matrix.type!r}")
         return lambda x: arithmetic.matmul(matrix, x, "highest")
     if hasattr(A, "__matmul__"):
         return lambda x: cast("SupportsMatmul", A) @ x
-    raise DTypeError(f"{function_name}: {name} must be a matrix or a function of a vector, got {A!r}")
+    raise DTypeError(f"{name_user_call()}: {name} must be a matrix or a function of a vector, got {A!r}")
 
 
-def _check_like(function_name: str, name: str, value: PyTree, b: PyTree) -> list[Array]:
+def _check_like(name: str, value: PyTree, b: PyTree) -> list[Array]:
     """Returns the leaves of a tree that must be like the right-hand side."""
     (leaves, tree), (expected, expected_tree) = flatten(value), flatten(b)
     if tree != expected_tree:
-        raise TreeError(f"{function_name}: {name} must have the structure of b, {expected_tree}, got {tree}")
-    arrays = [as_operand(x, function_name) for x in leaves]
+        raise TreeError(
+            f"{name_user_call()}: {name} must have the structure of b, {expected_tree}, got {tree}"
+        )
+    arrays = [as_operand(x) for x in leaves]
     for x, y in zip(arrays, expected, strict=True):
         if x.type.shape != y.type.shape:
-            raise ShapeError(f"{function_name}: {name} must have the shapes of b, {y.type!r}, got {x.type!r}")
+            raise ShapeError(
+                f"{name_user_call()}: {name} must have the shapes of b, {y.type!r}, got {x.type!r}"
+            )
     return arrays
 
 
 def _solve(
-    function_name: str,
     A: Matrix[X],
     b: X,
     x0: X | None,
@@ -95,10 +98,10 @@ def _solve(
     hermitian: bool,
 ) -> X:
     leaves, tree = flatten(b)
-    rights = [arithmetic.to_inexact(as_operand(leaf, function_name)) for leaf in leaves]
+    rights = [arithmetic.to_inexact(as_operand(leaf)) for leaf in leaves]
     if not rights:
         return b
-    matrices = [as_operand(m, function_name) for m in (A, M) if isinstance(m, np.ndarray | Array)]
+    matrices = [as_operand(m) for m in (A, M) if isinstance(m, np.ndarray | Array)]
     if matrices and len(rights) == 1:
         rights = [arithmetic.to_inexact(promote_dtypes(rights[0], *matrices)[0])]
     right = tree.unflatten([convert(x, x.type.dtype) for x in rights])
@@ -106,16 +109,16 @@ def _solve(
     dtype = vector.type.dtype
     guess: Array = zeros(vector.type)
     if x0 is not None:
-        start = _check_like(function_name, "x0", x0, right)
+        start = _check_like("x0", x0, right)
         guess = convert(ravel_pytree(tree.unflatten(start))[0], dtype)
 
     def of_vectors(name: str, function: Callable[[PyTree], PyTree]) -> Vectors:
         def apply(v: Array) -> Array:
-            product_leaves = _check_like(function_name, f"the result of {name}", function(unravel(v)), right)
+            product_leaves = _check_like(f"the result of {name}", function(unravel(v)), right)
             for y in product_leaves:
                 if y.type.kind == "c" and not dtypes.is_complex(dtype):
                     raise DTypeError(
-                        f"{function_name}: the result of {name} must be real as b is, got {y.type!r}"
+                        f"{name_user_call()}: the result of {name} must be real as b is, got {y.type!r}"
                     )
             return convert(ravel_pytree(tree.unflatten(product_leaves))[0], dtype)
 
@@ -124,7 +127,7 @@ def _solve(
     def same(v: Array) -> Array:
         return v
 
-    precondition = same if M is None else of_vectors("M", _as_function(function_name, "M", M))
+    precondition = same if M is None else of_vectors("M", _as_function("M", M))
 
     def transposed_precondition(v: Array) -> Array:
         if M is None:
@@ -139,7 +142,7 @@ def _solve(
 
     symmetric = hermitian and not dtypes.is_complex(dtype)
     solution: Array = custom_linear_solve(
-        of_vectors("A", _as_function(function_name, "A", A)),
+        of_vectors("A", _as_function("A", A)),
         vector,
         lambda matvec, c: solve(matvec, c, precondition),
         lambda matvec, c: solve(matvec, c, precondition if symmetric else transposed_precondition),
@@ -150,11 +153,10 @@ def _solve(
 
 
 # Matrices are operands of one program, which is compiled once; functions may be anything.
-_solved_at_once = jit(_solve, static_argnames=("function_name", "solver", "hermitian"))
+_solved_at_once = jit(_solve, static_argnames=("solver", "hermitian"))
 
 
 def _prepare(
-    function_name: str,
     A: Matrix[X],
     b: X,
     x0: X | None,
@@ -166,19 +168,19 @@ def _prepare(
 ) -> X:
     if isinstance(A, np.ndarray | Array) and (M is None or isinstance(M, np.ndarray | Array)):
         result: X = _solved_at_once(
-            function_name, as_operand(A), b, x0, as_operand(tol), as_operand(atol), None if M is None else as_operand(M),
+            as_operand(A), b, x0, as_operand(tol), as_operand(atol), None if M is None else as_operand(M),
             solver, hermitian,
         )  # fmt: skip
         return result
-    return _solve(function_name, A, b, x0, tol, atol, M, solver, hermitian)
+    return _solve(A, b, x0, tol, atol, M, solver, hermitian)
 
 
-def _check_maxiter(function_name: str, maxiter: int | None) -> int | None:
+def _check_maxiter(maxiter: int | None) -> int | None:
     if maxiter is None:
         return None
-    count = check_int(function_name, "maxiter", maxiter)
+    count = check_int("maxiter", maxiter)
     if count < 0:
-        raise ShapeError(f"{function_name}: maxiter must not be negative, got {count}")
+        raise ShapeError(f"{name_user_call()}: maxiter must not be negative, got {count}")
     return count
 
 
@@ -249,8 +251,8 @@ def cg(
     >>> x.round(3).tolist()
     [1.0, 0.5]
     """
-    solver = _ConjugateGradients(_check_maxiter("cg", maxiter))
-    return _prepare("cg", A, b, x0, tol, atol, M, solver, True), None
+    solver = _ConjugateGradients(_check_maxiter(maxiter))
+    return _prepare(A, b, x0, tol, atol, M, solver, True), None
 
 
 # --- stabilized biconjugate gradients -------------------------------------------------------------
@@ -320,8 +322,8 @@ def bicgstab(
     >>> x.round(3).tolist()
     [1.0, 1.0]
     """
-    solver = _StabilizedBiconjugateGradients(_check_maxiter("bicgstab", maxiter))
-    return _prepare("bicgstab", A, b, x0, tol, atol, M, solver, False), None
+    solver = _StabilizedBiconjugateGradients(_check_maxiter(maxiter))
+    return _prepare(A, b, x0, tol, atol, M, solver, False), None
 
 
 # --- generalized minimal residuals ----------------------------------------------------------------
@@ -484,11 +486,11 @@ def gmres(
     """
     if solve_method not in ("batched", "incremental"):
         raise OptionError(f"gmres: solve_method must be 'batched' or 'incremental', got {solve_method!r}")
-    size = check_int("gmres", "restart", restart)
+    size = check_int("restart", restart)
     if size < 1:
         raise ShapeError(f"gmres: restart must be positive, got {size}")
-    solver = _MinimalResiduals(_check_maxiter("gmres", maxiter), size, solve_method == "incremental")
-    x = _prepare("gmres", A, b, x0, tol, atol, M, solver, False)
+    solver = _MinimalResiduals(_check_maxiter(maxiter), size, solve_method == "incremental")
+    x = _prepare(A, b, x0, tol, atol, M, solver, False)
     leaves = [as_operand(leaf) for leaf in flatten(x)[0]]
     unknown = [(leaf != leaf).any() for leaf in leaves]
     bad = unknown[0] if unknown else as_operand(False)

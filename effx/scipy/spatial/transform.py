@@ -14,7 +14,7 @@ from effx.array import Array, Operand, arithmetic
 from effx.array.promotion import as_operand, broadcast_to, convert, promote_dtypes
 from effx.array.shaping import concatenate, expand_dims, reshape
 from effx.dtypes import DTypeLike
-from effx.errors import DTypeError, ShapeError
+from effx.errors import DTypeError, ShapeError, name_user_call
 from effx.ir.values.array import Index
 from effx.lazy import list_names
 from effx.numpy.creation import array
@@ -27,29 +27,29 @@ __dir__ = list_names(__all__)
 Numbers = Operand | Sequence[float] | Sequence[Sequence[float]]
 
 
-def _to_real(function_name: str, x: Numbers) -> Array:
-    a = arithmetic.to_inexact(array(x) if isinstance(x, list | tuple) else as_operand(x, function_name))  # type: ignore[arg-type]  # no sequence
+def _to_real(x: Numbers) -> Array:
+    a = arithmetic.to_inexact(array(x) if isinstance(x, list | tuple) else as_operand(x))  # type: ignore[arg-type]  # no sequence
     if a.type.kind == "c":
-        raise DTypeError(f"{function_name}: takes real numbers, got {a.type!r}")
+        raise DTypeError(f"{name_user_call()}: takes real numbers, got {a.type!r}")
     return convert(a, a.type.dtype)
 
 
-def _check_trailing_axis(function_name: str, name: str, x: Numbers, *sizes: int) -> Array:
-    a = _to_real(function_name, x)
+def _check_trailing_axis(name: str, x: Numbers, *sizes: int) -> Array:
+    a = _to_real(x)
     if a.type.shape[max(a.type.ndim - len(sizes), 0) :] != sizes:
         raise ShapeError(
-            f"{function_name}: {name} must be [*batch, {', '.join(map(str, sizes))}], got {a.type!r}"
+            f"{name_user_call()}: {name} must be [*batch, {', '.join(map(str, sizes))}], got {a.type!r}"
         )
     return a
 
 
-def _check_axes(function_name: str, seq: str, least: int) -> tuple[str, bool]:
+def _check_axes(seq: str, least: int) -> tuple[str, bool]:
     """Returns the letters of axes in lower case, and whether they turn with the body."""
     valid = least <= len(seq) <= 3 and (set(seq) <= set("xyz") or set(seq) <= set("XYZ"))
     if not valid or any([a == b for a, b in pairwise(seq)]):
         count = "3" if least == 3 else "1 to 3"
         raise DTypeError(
-            f"{function_name}: seq must be {count} of the axes x, y, z, or of X, Y, Z, no two neighbours the same, "
+            f"{name_user_call()}: seq must be {count} of the axes x, y, z, or of X, Y, Z, no two neighbours the same, "
             f"got {seq!r}"
         )
     return seq.lower(), seq.isupper()
@@ -99,12 +99,11 @@ class Rotation(NamedTuple):
         >>> Rotation.from_euler("xyz", [0.0, 0.0, 60.0], degrees=True).as_quat().round(3).tolist()[2]
         0.5
         """
-        function_name = "Rotation.from_euler"
-        axes, intrinsic = _check_axes(function_name, seq, 1)
-        values = _to_real(function_name, angles)
+        axes, intrinsic = _check_axes(seq, 1)
+        values = _to_real(angles)
         if len(axes) == 1 and not (values.type.ndim == 2 and values.type.shape[-1] == 1):
             values = expand_dims(values, -1)
-        values = _check_trailing_axis(function_name, "angles", values, len(axes))
+        values = _check_trailing_axis("angles", values, len(axes))
         if degrees:
             values = values * (math.pi / 180)
         return cls(quaternions.from_axes(axes, intrinsic, values))
@@ -116,9 +115,7 @@ class Rotation(NamedTuple):
         >>> Rotation.from_matrix(np.eye(3)).as_quat().tolist()
         [0.0, 0.0, 0.0, 1.0]
         """
-        return cls(
-            quaternions.from_matrix(_check_trailing_axis("Rotation.from_matrix", "matrix", matrix, 3, 3))
-        )
+        return cls(quaternions.from_matrix(_check_trailing_axis("matrix", matrix, 3, 3)))
 
     @classmethod
     def from_mrp(cls, mrp: Numbers) -> Rotation:
@@ -127,7 +124,7 @@ class Rotation(NamedTuple):
         >>> Rotation.from_mrp(np.zeros(3)).as_quat().tolist()
         [0.0, 0.0, 0.0, 1.0]
         """
-        return cls(quaternions.from_mrp(_check_trailing_axis("Rotation.from_mrp", "mrp", mrp, 3)))
+        return cls(quaternions.from_mrp(_check_trailing_axis("mrp", mrp, 3)))
 
     @classmethod
     def from_quat(cls, quat: Numbers) -> Rotation:
@@ -136,7 +133,7 @@ class Rotation(NamedTuple):
         >>> Rotation.from_quat(np.array([0.0, 0.0, 0.0, 2.0])).quat.tolist()
         [0.0, 0.0, 0.0, 1.0]
         """
-        return cls(quaternions.normalize(_check_trailing_axis("Rotation.from_quat", "quat", quat, 4)))
+        return cls(quaternions.normalize(_check_trailing_axis("quat", quat, 4)))
 
     @classmethod
     def from_rotvec(cls, rotvec: Numbers, degrees: bool = False) -> Rotation:
@@ -149,7 +146,7 @@ class Rotation(NamedTuple):
         >>> Rotation.from_rotvec([0.0, 0.0, 60.0], degrees=True).as_quat().round(3).tolist()[2]
         0.5
         """
-        vectors = _check_trailing_axis("Rotation.from_rotvec", "rotvec", rotvec, 3)
+        vectors = _check_trailing_axis("rotvec", rotvec, 3)
         return cls(quaternions.from_vector(vectors * (math.pi / 180) if degrees else vectors))
 
     @classmethod
@@ -211,7 +208,7 @@ class Rotation(NamedTuple):
         >>> Rotation.identity().apply([1.0, 2.0, 3.0]).tolist()
         [1.0, 2.0, 3.0]
         """
-        v = _check_trailing_axis("Rotation.apply", "vectors", vectors, 3)
+        v = _check_trailing_axis("vectors", vectors, 3)
         q, v = promote_dtypes(quaternions.inverse(self.quat) if inverse else self.quat, v)
         return quaternions.rotate_vectors(q, v)
 
@@ -234,7 +231,7 @@ class Rotation(NamedTuple):
         >>> Rotation.from_euler("x", 0.5).as_euler("xyz").round(3).tolist()
         [0.5, 0.0, 0.0]
         """
-        angles = quaternions.to_axes(self.quat, *_check_axes("Rotation.as_euler", seq, 3))
+        angles = quaternions.to_axes(self.quat, *_check_axes(seq, 3))
         return angles * (180 / math.pi) if degrees else angles
 
     def as_matrix(self) -> Array:
@@ -304,7 +301,7 @@ class Rotation(NamedTuple):
         0.5
         """
         count = self._count("a mean")
-        w = _to_real("Rotation.mean", np.ones(count, np.float32) if weights is None else weights)
+        w = _to_real(np.ones(count, np.float32) if weights is None else weights)
         if w.type.shape != (count,) or self.quat.type.ndim != 2:
             raise ShapeError(
                 f"Rotation.mean: weights must be one for each of {count} rotations, got {w.type!r}"
@@ -349,7 +346,7 @@ class Slerp(NamedTuple):
         Raises:
             ShapeError: there is not one time for each rotation, or there are fewer than two.
         """
-        at = _to_real("Slerp", times)
+        at = _to_real(times)
         q = rotations.quat
         if at.type.ndim != 1 or q.type.shape != (at.type.size, 4) or at.type.size < 2:
             raise ShapeError(
@@ -367,7 +364,7 @@ class Slerp(NamedTuple):
         Raises:
             ShapeError: times of more than one axis.
         """
-        t = _to_real("Slerp", times)
+        t = _to_real(times)
         if t.type.ndim > 1:
             raise ShapeError(f"Slerp: times must be a number or a vector, got {t.type!r}")
         i = arithmetic.clip(searchsorted(self.times, t, side="right") - 1, 0, self.timedelta.type.size - 1)

@@ -106,7 +106,7 @@ def betaln(a: Operand, b: Operand) -> Array:
     >>> f"{float(betaln(2.0, 3.0)):.4f}"
     '-2.4849'
     """
-    first, p, q = _floats("betaln", a, b)
+    first, p, q = _floats(a, b)
     return cast_like(first, log_beta(p, q))
 
 
@@ -116,14 +116,14 @@ def beta(a: Operand, b: Operand) -> Array:
     >>> f"{float(beta(2.0, 3.0)):.4f}"
     '0.0833'
     """
-    first, p, q = _floats("beta", a, b)
+    first, p, q = _floats(a, b)
     return cast_like(first, _differentiable_beta(p, q))
 
 
-def _floats(function_name: str, a: Operand, b: Operand) -> tuple[Array, Array, Array]:
+def _floats(a: Operand, b: Operand) -> tuple[Array, Array, Array]:
     """Returns one array that has the dtype of the result, and both operands in the dtype to compute in."""
     first = promote_inexact(a, b)[0]
-    (p, q), _ = real_floats(function_name, a, b)
+    (p, q), _ = real_floats(a, b)
     return first, p, q
 
 
@@ -180,7 +180,7 @@ def poch(z: Operand, m: Operand) -> Array:
     >>> f"{float(poch(2.0, 3.0)):.3f}"
     '24.000'
     """
-    first, a, b = _floats("poch", z, m)
+    first, a, b = _floats(z, m)
     return cast_like(first, _differentiable_pochhammer(a, b))
 
 
@@ -209,7 +209,7 @@ def comb(N: Operand, k: Operand, *, repetition: bool = False) -> Array:
     >>> float(comb(5, 2))
     10.0
     """
-    first, n, m = _floats("comb", N, k)
+    first, n, m = _floats(N, k)
     if repetition:
         n = n + m - 1.0
     inside = (m >= 0.0) & (m <= n)

@@ -127,7 +127,7 @@ def exp1(x: Operand) -> Array:
     >>> f"{float(exp1(1.0)):.4f}"
     '0.2194'
     """
-    (a,), first = real_floats("exp1", x)
+    (a,), first = real_floats(x)
     return cast_strong_like(first, _differentiable_exp1(a))
 
 
@@ -164,7 +164,7 @@ def expi(x: Operand) -> Array:
     >>> f"{float(expi(1.0)):.4f}"
     '1.8951'
     """
-    (a,), first = real_floats("expi", x)
+    (a,), first = real_floats(x)
     return cast_strong_like(first, _differentiable_expi(a))
 
 
@@ -244,7 +244,7 @@ def expn(n: Operand, x: Operand) -> Array:
     >>> f"{float(expn(2, 1.0)):.4f}"
     '0.1485'
     """
-    (order, a), first = real_floats("expn", n, x)
+    (order, a), first = real_floats(n, x)
     return cast_strong_like(first, _expn(order, a))
 
 
@@ -303,5 +303,5 @@ def sici(x: Operand) -> tuple[Array, Array]:
     >>> [f"{float(y):.4f}" for y in sici(1.0)]
     ['0.9461', '0.3374']
     """
-    (a,), first = real_floats("sici", x)
+    (a,), first = real_floats(x)
     return cast_strong_like(first, _differentiable_si(a)), cast_strong_like(first, _differentiable_ci(a))

@@ -110,7 +110,7 @@ def wofz(z: Operand) -> Array:
     >>> f"{complex(wofz(1j)):.4f}"
     '0.4276+0.0000j'
     """
-    (a,) = promote_inexact(as_operand(z, "wofz"))
+    (a,) = promote_inexact(as_operand(z))
     return faddeeva(convert(a, dtypes.complex_dtype(a.type.dtype)))
 
 
@@ -156,7 +156,7 @@ def dawsn(x: Operand) -> Array:
     >>> f"{float(dawsn(1.0)):.4f}"
     '0.5381'
     """
-    (a,), first = real_floats("dawsn", x)
+    (a,), first = real_floats(x)
     return cast_strong_like(first, _differentiable_dawson(a))
 
 
@@ -204,5 +204,5 @@ def fresnel(x: Operand) -> tuple[Array, Array]:
     >>> [f"{float(y):.4f}" for y in fresnel(1.0)]
     ['0.4383', '0.7799']
     """
-    (a,), first = real_floats("fresnel", x)
+    (a,), first = real_floats(x)
     return cast_strong_like(first, _differentiable_s(a)), cast_strong_like(first, _differentiable_c(a))

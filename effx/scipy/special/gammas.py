@@ -96,7 +96,7 @@ def zeta(x: Operand, q: Operand | None = None) -> Array:
     """
     if q is not None:
         return of_gamma.zeta(*promote_inexact(x, q))
-    (s,), _ = real_floats("zeta", x)
+    (s,), _ = real_floats(x)
     above = s > 1.0
     below = riemann_zeta_below_one(where(above, 0.0, s))
     value = where(above, of_gamma.zeta(where(above, s, 2.0), where(above, 1.0, 2.0)), below)

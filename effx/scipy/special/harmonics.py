@@ -156,18 +156,18 @@ def sph_harm_y(
     >>> f"{complex(sph_harm_y(2, 1, 0.5, 0.3)):.4f}"
     '-0.3105-0.0961j'
     """
-    degrees, orders = as_operand(n, "sph_harm_y"), as_operand(m, "sph_harm_y")
+    degrees, orders = as_operand(n), as_operand(m)
     for x in (degrees, orders):
         if x.type.kind not in "iu":
             raise DTypeError(f"sph_harm_y: degrees and orders must be integers, got {x.type!r}")
     if diff_n not in (None, 0, 1, 2):
         raise ShapeError(f"sph_harm_y: diff_n must be 0, 1 or 2, got {diff_n!r}")
     if n_max is None:
-        known_degrees = known_data("sph_harm_y", degrees, UNKNOWN)
+        known_degrees = known_data(degrees, UNKNOWN)
         n_max = max(int(np.max(known_degrees, initial=0)), 0)
     elif n_max < 0:
         raise ShapeError(f"sph_harm_y: n_max must be an int >= 0, got {n_max!r}")
-    (a, b), _ = real_floats("sph_harm_y", theta, phi)
+    (a, b), _ = real_floats(theta, phi)
     dtype = a.type.dtype
     operands = [convert(degrees, dtype), convert(orders, dtype), a, b]
     degrees, orders, a, b = broadcast_arrays(operands, keep_scalars=False)

@@ -130,7 +130,7 @@ def hyp1f1(a: Operand, b: Operand, x: Operand) -> Array:
     >>> f"{float(hyp1f1(1.0, 2.0, 1.0)):.4f}"
     '1.7183'
     """
-    operands, first = real_floats("hyp1f1", a, b, x)
+    operands, first = real_floats(a, b, x)
     return cast_strong_like(first, _hyp1f1(*broadcast_arrays(operands, keep_scalars=False)))
 
 
@@ -242,5 +242,5 @@ def hyp2f1(a: Operand, b: Operand, c: Operand, x: Operand) -> Array:
     >>> f"{float(hyp2f1(1.0, 1.0, 2.0, 0.5)):.4f}"
     '1.3863'
     """
-    operands, first = real_floats("hyp2f1", a, b, c, x)
+    operands, first = real_floats(a, b, c, x)
     return cast_strong_like(first, _hyp2f1(*broadcast_arrays(operands, keep_scalars=False)))

@@ -107,10 +107,10 @@ def erfcx(x: Operand) -> Array:
     >>> f"{float(erfcx(10.0)):.4f}"
     '0.0561'
     """
-    z = as_operand(x, "erfcx")
+    z = as_operand(x)
     if z.type.kind == "c":
         return faddeeva(z * 1j)
-    (a,), first = real_floats("erfcx", z)
+    (a,), first = real_floats(z)
     return cast_strong_like(first, scaled_erfc(a))
 
 
@@ -129,7 +129,7 @@ def erfcinv(y: Operand) -> Array:
     >>> f"{float(erfcinv(0.5)):.4f}"
     '0.4769'
     """
-    (a,), first = real_floats("erfcinv", y)
+    (a,), first = real_floats(y)
     return cast_strong_like(first, NDTRI(a * 0.5) * -math.sqrt(0.5))
 
 
@@ -175,5 +175,5 @@ def log_ndtr(x: Operand, series_order: int = 3) -> Array:
     """
     if series_order not in range(31):
         raise ShapeError(f"log_ndtr: series_order must be an int between 0 and 30, got {series_order!r}")
-    (a,), first = real_floats("log_ndtr", x)
+    (a,), first = real_floats(x)
     return cast_strong_like(first, log_normal_cdf(a))

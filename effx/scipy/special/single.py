@@ -69,7 +69,7 @@ def spence(x: Operand) -> Array:
     >>> f"{float(spence(2.0)):.4f}"
     '-0.8225'
     """
-    (a,), first = real_floats("spence", x)
+    (a,), first = real_floats(x)
     return cast_strong_like(first, _differentiable_spence(a))
 
 
@@ -123,7 +123,7 @@ def owens_t(h: Operand, a: Operand) -> Array:
     >>> f"{float(owens_t(1.0, 2.0)):.4f}"
     '0.0785'
     """
-    (x, y), first = real_floats("owens_t", h, a)
+    (x, y), first = real_floats(h, a)
     return cast_strong_like(first, _owens_t(*broadcast_arrays([x, y], keep_scalars=False)))
 
 
@@ -234,5 +234,5 @@ def bessel_jn(z: Operand, *, v: int, n_iter: int = 50) -> Array:
     """
     if type(v) is not int or v < 0 or type(n_iter) is not int or n_iter < 1:
         raise ShapeError(f"bessel_jn: v must be an int >= 0 and n_iter one >= 1, got {v!r} and {n_iter!r}")
-    (x,), first = real_floats("bessel_jn", z)
+    (x,), first = real_floats(z)
     return cast_strong_like(first, _bessel_with_slopes(v, n_iter)(x))

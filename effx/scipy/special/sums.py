@@ -102,7 +102,7 @@ def boxcox1p(x: Operand, lmbda: Operand) -> Array:
     >>> float(boxcox1p(2.0, 1.0))
     2.0
     """
-    a, b = promote_inexact(as_operand(x, "boxcox1p"), lmbda)
+    a, b = promote_inexact(as_operand(x), lmbda)
     logarithm = log1p(a)
     return _power_transform(logarithm, b, exp(0.5 * b * logarithm), 80.0)
 

@@ -11,7 +11,7 @@ from effx.array.arithmetic import matmul, where
 from effx.array.indexing import diagonal
 from effx.array.promotion import as_operand, broadcast_to, convert
 from effx.array.shaping import expand_dims, reshape
-from effx.errors import OptionError, ShapeError
+from effx.errors import OptionError, ShapeError, name_user_call
 from effx.lax.elementwise.exponential import exp, log
 from effx.lax.linalg.factors import cholesky, triangular_solve
 from effx.lazy import list_names
@@ -72,7 +72,7 @@ class gaussian_kde:
     inv_cov: Array
 
     def __init__(self, dataset: Operand, bw_method: Bandwidth = None, weights: Operand | None = None) -> None:
-        (points,), _ = real_floats("gaussian_kde", dataset)
+        (points,), _ = real_floats(dataset)
         points = reshape(points, (1, -1)) if points.type.ndim < 2 else points
         if points.type.ndim != 2 or points.type.shape[1] * points.type.shape[0] < 2:
             raise ShapeError(
@@ -82,7 +82,7 @@ class gaussian_kde:
         if weights is None:
             share = broadcast_to(convert(as_operand(1.0 / n), points.type.dtype), (n,))
         else:
-            (points, weight_array), _ = real_floats("gaussian_kde", points, weights)
+            (points, weight_array), _ = real_floats(points, weights)
             if weight_array.type.shape != (n,):
                 raise ShapeError(f"gaussian_kde: weights must have shape [{n}], got {weight_array.type!r}")
             share = weight_array / reducing.sum(weight_array)
@@ -101,7 +101,7 @@ class gaussian_kde:
         elif callable(bw_method):
             factor = bw_method(self)
         else:
-            factor = as_operand(bw_method, "gaussian_kde")
+            factor = as_operand(bw_method)
             if factor.type.ndim:
                 raise ShapeError(f"gaussian_kde: bw_method must be a number, got {factor.type!r}")
         full_covariance = covariance_of(points, aweights=share)
@@ -158,7 +158,7 @@ class gaussian_kde:
             ShapeError: they have other shapes.
         """
         function_name, d = "gaussian_kde.integrate_gaussian", self.d
-        (centre, spread, _), _ = real_floats(function_name, mean, cov, self.dataset)
+        (centre, spread, _), _ = real_floats(mean, cov, self.dataset)
         centre = reshape(centre, (1,)) if not centre.type.ndim else centre
         spread = reshape(spread, (1, 1)) if not spread.type.ndim else spread
         if centre.type.shape != (d,) or spread.type.shape != (d, d):
@@ -178,12 +178,11 @@ class gaussian_kde:
             DTypeError: bounds are complex, or no arrays.
             ShapeError: points have several coordinates, or bounds are no numbers.
         """
-        function_name = "gaussian_kde.integrate_box_1d"
         if self.d != 1:
-            raise ShapeError(f"{function_name}: the points must have one coordinate, got {self.d}")
-        (a, b, _), _ = real_floats(function_name, low, high, self.dataset)
+            raise ShapeError(f"{name_user_call()}: the points must have one coordinate, got {self.d}")
+        (a, b, _), _ = real_floats(low, high, self.dataset)
         if a.type.ndim or b.type.ndim:
-            raise ShapeError(f"{function_name}: bounds must be numbers, got {a.type!r} and {b.type!r}")
+            raise ShapeError(f"{name_user_call()}: bounds must be numbers, got {a.type!r} and {b.type!r}")
         return _mass_between(self, a, b)
 
     def integrate_kde(self, other: "gaussian_kde") -> Array:
@@ -224,7 +223,7 @@ class gaussian_kde:
 
     def _points(self, function_name: str, points: Operand) -> Array:
         """Returns points as `[d, m]`, in the estimate's dtype."""
-        (x, _), _ = real_floats(function_name, points, self.dataset)
+        (x, _), _ = real_floats(points, self.dataset, function_name=function_name)
         if x.type.ndim < 2:
             x = reshape(x, (1, -1)) if self.d == 1 else reshape(x, (-1, 1))
         if x.type.ndim != 2 or x.type.shape[0] != self.d:

@@ -20,7 +20,7 @@ __dir__ = list_names(__all__)
 
 def log_density(function_name: str, x: Operand, alpha: Operand) -> tuple[Array, Array]:
     """Returns the logarithm of the density, and an array with the result's dtype."""
-    (point, shape), first = real_floats(function_name, x, alpha)
+    (point, shape), first = real_floats(x, alpha, function_name=function_name)
     if shape.type.ndim != 1:
         raise ShapeError(f"{function_name}: alpha must be a vector, got {shape.type!r}")
     (n,) = shape.type.shape

@@ -185,7 +185,7 @@ class DistributionFamily(Generic[P]):
 
     def _promote(self, function_name: str, *operands: Operand) -> tuple[list[Array], Array]:
         """Returns the operands as floats, and one whose dtype the result has."""
-        arrays, first = real_floats(f"{self.name}.{function_name}", *operands)
+        arrays, first = real_floats(*operands, function_name=f"{self.name}.{function_name}")
         is_weak = first.type.weak and function_name not in self.strong
         return arrays, convert(first, first.type.dtype, is_weak)
 

@@ -18,7 +18,7 @@ __dir__ = list_names(__all__)
 
 def log_probability(function_name: str, x: Operand, n: Operand, p: Operand) -> tuple[Array, Array]:
     """Returns the logarithm of the probability, and an array with the result's dtype."""
-    (counts, trials, chances), first = real_floats(function_name, x, n, p)
+    (counts, trials, chances), first = real_floats(x, n, p, function_name=function_name)
     are_counts = (counts >= 0.0) & (floor(counts) == counts)
     inside = reducing.all(are_counts, -1) & (reducing.sum(counts, -1) == trials)
     defined = (

@@ -26,7 +26,7 @@ def log_density(
     function_name: str, x: Operand, mean: Operand, cov: Operand, allow_singular: bool = False
 ) -> tuple[Array, Array]:
     """Returns the logarithm of the density, and an array with the result's dtype."""
-    (point, centre, matrix), first = real_floats(function_name, x, mean, cov)
+    (point, centre, matrix), first = real_floats(x, mean, cov, function_name=function_name)
     vectors = point.type.ndim > 0 and centre.type.ndim > 0
     n = max(point.type.shape[-1], centre.type.shape[-1]) if vectors else 1
     if not vectors:

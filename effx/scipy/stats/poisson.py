@@ -59,7 +59,7 @@ def entropy(mu: Operand, loc: Operand = 0) -> Array:
     >>> f"{float(entropy(3.0)):.4f}"
     '1.9315'
     """
-    (mean, shift), first = real_floats("poisson.entropy", mu, loc)
+    (mean, shift), first = real_floats(mu, loc, function_name="poisson.entropy")
     # From here on the expansion has all digits, and up to here so has a sum of this many terms.
     start, terms = (64.0, 176) if mean.type.dtype == dtypes.float64 else (10.0, 56)
     small, positive = mean < start, mean > 0.0

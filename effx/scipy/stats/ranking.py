@@ -9,7 +9,7 @@ from effx.array.arithmetic import inexact_dtype, to_inexact, where
 from effx.array.indexing import take_along_axis
 from effx.array.promotion import as_operand, broadcast_to, convert, to_host_array
 from effx.array.shaping import concatenate, moveaxis, normalize_axis, reshape
-from effx.errors import DTypeError, OptionError
+from effx.errors import DTypeError, OptionError, name_user_call
 from effx.ir.values.scalars import scalar
 from effx.lax.elementwise.exponential import sqrt
 from effx.lax.shape import iota
@@ -35,16 +35,16 @@ class ModeResult(NamedTuple):
     count: Array  # type: ignore[assignment]  # the name in SciPy, which hides the method of tuples
 
 
-def _check_elements(function_name: str, a: Operand, axis: int | None, nan_policy: str) -> Array:
+def _check_elements(a: Operand, axis: int | None, nan_policy: str) -> Array:
     """Returns real elements with the axis last; all elements for None."""
-    x = as_operand(a, function_name)
+    x = as_operand(a)
     if x.type.kind == "c":
-        raise DTypeError(f"{function_name}: complex numbers have no order, got {x.type!r}")
+        raise DTypeError(f"{name_user_call()}: complex numbers have no order, got {x.type!r}")
     if nan_policy not in ("propagate", "omit"):
-        raise OptionError(f"{function_name}: nan_policy must be 'propagate' or 'omit', got {nan_policy!r}")
+        raise OptionError(f"{name_user_call()}: nan_policy must be 'propagate' or 'omit', got {nan_policy!r}")
     if axis is None:
         return reshape(x, (-1,))
-    return moveaxis(x, normalize_axis(function_name, axis, x.type.ndim, x.type), -1)
+    return moveaxis(x, normalize_axis(axis, x.type.ndim, x.type), -1)
 
 
 def _is_missing(x: Array) -> Array:
@@ -88,7 +88,7 @@ def mode(
     >>> mode(np.array([3, 1, 2, 2]))
     ModeResult(mode=Array(2, dtype=int32), count=Array(2, dtype=int32))
     """
-    x = _check_elements("mode", a, axis, nan_policy)
+    x = _check_elements(a, axis, nan_policy)
     dtype = dtypes.canonicalize(dtypes.int64)
     if x.type.shape[-1] == 0:
         sizes = x.type.shape[:-1]
@@ -137,7 +137,7 @@ def rankdata(
     """
     if method not in RANKS:
         raise OptionError(f"rankdata: method must be one of {', '.join(RANKS)}, got {method!r}")
-    x = _check_elements("rankdata", a, axis, nan_policy)
+    x = _check_elements(a, axis, nan_policy)
     dtype = dtypes.canonicalize(dtypes.float64)
     n = x.type.shape[-1]
     if n == 0:
@@ -185,7 +185,7 @@ def sem(
     >>> f"{float(sem(np.array([1.0, 2.0, 4.0]))):.4f}"
     '0.8819'
     """
-    x = to_inexact(_check_elements("sem", a, axis, nan_policy))
+    x = to_inexact(_check_elements(a, axis, nan_policy))
     used = ~_is_missing(x) if nan_policy == "omit" else x.type.shape[-1] > -1
     wide = convert(x, dtypes.float32) if x.type.dtype.itemsize < 4 else x
     here = broadcast_to(as_operand(used), x.type.shape)

@@ -153,7 +153,7 @@ def checkpoint(
                 static_argnames=static_argnames,
             ),
         )
-    check_function("checkpoint", fun)
+    check_function(fun)
     if concrete:
         raise TransformError(
             "checkpoint: concrete=True is not supported: the function is staged; name the arguments that Python "
@@ -274,7 +274,7 @@ def checkpoint_name(x: PyTree, name: str) -> PyTree:
         raise TransformError(f"checkpoint_name: the name must be a string, got {name!r}")
     leaves, tree = flatten(x)
     op = CheckpointName(name)
-    return tree.unflatten([op(as_operand(leaf, "checkpoint_name")) for leaf in leaves])
+    return tree.unflatten([op(as_operand(leaf)) for leaf in leaves])
 
 
 def saved_residuals(fun: Callable[..., object], *args: PyTree, **kwargs: PyTree) -> list[tuple[object, str]]:

@@ -211,7 +211,7 @@ def jvp(
     >>> print(f"{y:.6f} {dy:.6f}")
     0.099833 0.199001
     """
-    check_function("jvp", fun)
+    check_function(fun)
     if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
         raise TransformError(
             f"jvp: primals and tangents must be tuples or lists of arguments, "
@@ -457,7 +457,7 @@ def linearize(
     >>> print(f"{y:.4f} {f_jvp(3.):.4f} {f_jvp(4.):.4f}")
     3.2682 -5.0075 -6.6767
     """
-    check_function("linearize", fun)
+    check_function(fun)
     leaves, tree = flatten(primals)
     arrays = as_arrays("linearize", leaves, (primals, {}))
     perturbed = flatten_flags("linearize", "in_nzs", True if in_nzs is None else in_nzs, tree)
@@ -532,7 +532,7 @@ def vjp(
     >>> print(f"{xbar:.6f} {ybar:.6f}")
     0.614308 -0.252441
     """
-    check_function("vjp", fun)
+    check_function(fun)
     leaves, tree = flatten(primals)
     axes = parse_axis_names("vjp", reduce_axes)
     is_ref = [isinstance(x, ReferenceBase) for x in leaves]
@@ -680,7 +680,7 @@ def linear_transpose(  # type: ignore[misc]  # mypy does not match Unpack[Ts] wi
     >>> f_transpose(1.0)
     (Array(0.5, dtype=float32, weak_type=True), Array(-0.5, dtype=float32, weak_type=True))
     """
-    check_function("linear_transpose", fun)
+    check_function(fun)
     leaves, tree = flatten(primals)
     types = [leaf_type("linear_transpose", x) for x in leaves]
     flat = FunctionWithAuxiliary("linear_transpose", fun, tree, False)

@@ -131,7 +131,7 @@ def _value_and_grad(
     allow_int: bool,
     reduce_axes: Hashable | Sequence[Hashable],
 ) -> Callable[..., tuple[PyTree, PyTree]]:
-    check_function("grad", fun)
+    check_function(fun)
     name, axes = callable_name(fun), parse_axis_names("grad", reduce_axes)
 
     @wraps(fun)

@@ -110,7 +110,7 @@ def jacfwd(
     [[3. 2.]
      [4. 0.]]
     """
-    check_function("jacfwd", fun)
+    check_function(fun)
     name = callable_name(fun)
 
     @wraps(fun)
@@ -183,7 +183,7 @@ def jacrev(
     [[3. 2.]
      [4. 0.]]
     """
-    check_function("jacrev", fun)
+    check_function(fun)
     name = callable_name(fun)
 
     @wraps(fun)

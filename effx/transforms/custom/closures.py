@@ -48,7 +48,7 @@ def closure_convert(fun: Callable[..., R], *example_args: PyTree) -> tuple[Calla
     >>> print(power(3., 2.), effx.value_and_grad(power, 1)(3., 2.)[0])
     9.0 19.0
     """
-    check_function("closure_convert", fun)
+    check_function(fun)
     name = callable_name(fun)
     leaves, tree = flatten((example_args, {}))
     types = [leaf_type("closure_convert", x) for x in leaves]

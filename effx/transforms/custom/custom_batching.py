@@ -48,7 +48,7 @@ class custom_vmap(Generic[P, R]):
     """
 
     def __init__(self, fun: Callable[P, R]) -> None:
-        check_function("custom_vmap", fun)
+        check_function(fun)
         update_wrapper(self, fun)
         self.__name__ = callable_name(fun)
         self.fun = fun

@@ -58,7 +58,7 @@ class _Custom(Generic[P, R]):
         nondiff_argnums: Sequence[int] = (),
         nondiff_argnames: Sequence[str] = (),
     ) -> None:
-        check_function(self.transform_name, fun)
+        check_function(fun, what=self.transform_name)
         update_wrapper(self, fun)
         self.__name__ = callable_name(fun)
         self.fun = fun
@@ -505,7 +505,7 @@ def custom_gradient(
     """
     if fun is None:
         return partial(custom_gradient, with_logs=with_logs)
-    check_function("custom_gradient", fun)
+    check_function(fun)
     name = callable_name(fun)
     by_position = fun
 

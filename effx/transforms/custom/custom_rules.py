@@ -44,7 +44,7 @@ class SymbolicZero(Typed):
         >>> SymbolicZero.from_primal_value(1.5), SymbolicZero.from_primal_value(2)
         (SymbolicZero(float32[]), SymbolicZero(float0[]))
         """
-        return SymbolicZero(as_operand(val, "SymbolicZero.from_primal_value").type.to_tangent_aval())
+        return SymbolicZero(as_operand(val).type.to_tangent_aval())
 
     @property
     def aval(self) -> ArrayType:
@@ -122,9 +122,7 @@ def zero_from_primal(val: PyTree, symbolic_zeros: bool = False) -> PyTree:
     {'a': Array(0., dtype=float32, weak_type=True)} [SymbolicZero(float0[])]
     """
     leaves, tree = flatten(val)
-    return tree.unflatten(
-        [zero_tangent(as_operand(x, "zero_from_primal").type, symbolic_zeros) for x in leaves]
-    )
+    return tree.unflatten([zero_tangent(as_operand(x).type, symbolic_zeros) for x in leaves])
 
 
 def _check_tangent(function_name: str, where: str, x: PyTree, t: ArrayType, of: str) -> Array | None:

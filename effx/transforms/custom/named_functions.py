@@ -42,7 +42,7 @@ class named_function(NamedFunction, Generic[P, R]):
     __name__: str
 
     def __init__(self, fun: Callable[P, R]) -> None:
-        check_function("named_function", fun)
+        check_function(fun, what="named_function")
         self.fun = fun
         update_wrapper(self, fun)
         self.__name__ = callable_name(fun)

@@ -111,7 +111,7 @@ def jit(
                 abstracted_axes=abstracted_axes,
             ),
         )
-    check_function("jit", fun)
+    check_function(fun)
     options = make_options(
         fun,
         static_argnums=static_argnums,

@@ -99,7 +99,7 @@ def make_jaxpr(
       return c
     }
     """
-    check_function("make_jaxpr", fun)
+    check_function(fun)
     axes = parse_axis_env("make_jaxpr", axis_env)
 
     @wraps(fun)

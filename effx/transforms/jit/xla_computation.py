@@ -114,7 +114,7 @@ def xla_computation(
     }
     <BLANKLINE>
     """
-    check_function("xla_computation", fun)
+    check_function(fun)
     axes = parse_axis_env("xla_computation", axis_env)
     if instantiate_const_outputs is not None and not instantiate_const_outputs:
         raise TransformError(

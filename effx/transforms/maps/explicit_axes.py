@@ -99,7 +99,7 @@ def _map_leaves(tree: PyTree, change: Callable[[Any], Any]) -> Any:
 def _release(x: Any, names: tuple[MeshAxisName, ...]) -> Any:
     if not isinstance(x, Array):
         return x
-    array = as_operand(x, "auto_axes")
+    array = as_operand(x)
     return array if array.type.explicit_sharding is None else Release(names)(array)
 
 

@@ -97,7 +97,7 @@ def pmap(
     >>> normalize(enp.array([4.]))
     Array([1.], dtype=float32)
     """
-    check_function("pmap", fun)
+    check_function(fun)
     if global_arg_shapes is not None:
         raise TransformError(
             "pmap: global_arg_shapes is not supported: it described values that are partitioned over several "
@@ -206,7 +206,7 @@ class PmapParameters:
         indices, arrays, axes, size = self.mapping.find_mapped_inputs(leaves, dynamic, kwargs)
         self.check_devices(size)
         mapped = {i: moveaxis(x, a, 0) if a else x for i, x, a in zip(indices, arrays, axes, strict=True)}
-        operands = [mapped[i] if i in mapped else as_operand(x, "pmap") for i, x in enumerate(leaves)]
+        operands = [mapped[i] if i in mapped else as_operand(x) for i, x in enumerate(leaves)]
         types = [
             x.type.with_shape(x.type.shape[1:]) if i in mapped else x.type for i, x in enumerate(operands)
         ]

@@ -173,7 +173,7 @@ class ParallelFunction(Function[Any, Any]):
         global_leaves: list[Any] = []
         for x, axis in zip(leaves, axes, strict=True):
             if concrete:
-                rows = moveaxis(as_operand(x, "pmap"), axis, 0) if axis else x
+                rows = moveaxis(as_operand(x), axis, 0) if axis else x
                 global_leaves.append(devices.make_global(rows, axis is not None))
                 continue
             shape = x.type.shape

@@ -140,7 +140,7 @@ def shard_map(
     """
 
     def transform(fun: Callable[..., Any]) -> Callable[..., Any]:
-        check_function("shard_map", fun)
+        check_function(fun)
         return _shard_map(
             fun,
             "shard_map",
@@ -191,7 +191,7 @@ def smap(
     """
     if f is None:
         return partial(smap, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name)
-    check_function("smap", f)
+    check_function(f)
 
     def spec(axis: object) -> PartitionSpec:
         if axis is None:
@@ -337,7 +337,7 @@ def _pass_unmapped(
 
 def _is_array_like(x: PyTree) -> bool:
     try:
-        as_operand(x, "shard_map")
+        as_operand(x)
     except EffxError:
         return False
     return True

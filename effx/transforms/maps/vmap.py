@@ -128,7 +128,7 @@ def vmap(
     >>> print(effx.vmap(lambda x: 2 * x, out_axes=None, sum_match=True)(enp.arange(3.)))
     6.0
     """
-    check_function("vmap", fun)
+    check_function(fun)
     name, origin = callable_name(fun), function_origin(fun)
     mapping = make_mapped_axes("vmap", name, in_axes, out_axes, axis_size)
     check_hashable("vmap", axis_name)

@@ -185,7 +185,7 @@ def device_put_sharded(shards: Sequence[PyTree], devices: Sequence[Device]) -> A
 
 
 def _stack_shards(parts: list[PyTree], sharding: NamedSharding) -> Array:
-    arrays = [as_operand(x, "device_put_sharded") for x in parts]
+    arrays = [as_operand(x) for x in parts]
     t = arrays[0].type.strong()
     for i, x in enumerate(arrays):
         if not x.type.matches(t):

@@ -104,7 +104,7 @@ def make_array_from_callback(
         index = target.index(k, sizes)
         part = parts_by_index.get(str(index))
         if part is None:
-            part = parts_by_index[str(index)] = as_operand(data_callback(index), function_name)
+            part = parts_by_index[str(index)] = as_operand(data_callback(index))
         parts.append(part)
     if not parts and dtype is None:
         raise DTypeError(f"{function_name}: this process has no part, so that dtype must be given")
@@ -186,7 +186,7 @@ def make_array_from_process_local_data(
     function_name = "make_array_from_process_local_data"
     target, data = (
         _check_sharding(function_name, sharding),
-        as_operand(local_data, function_name).host(function_name),
+        as_operand(local_data).host(function_name),
     )
     all_blocks = _blocks(target, data.ndim, range(target.num_devices))
     local_blocks = _blocks(target, data.ndim, [k for k, _ in _local_devices(target)])

@@ -407,7 +407,7 @@ def new_ref(
     _check_memory("new_ref", memory_space, pin)
     if kind not in (None, "no_grad_no_remat"):
         raise RefError(f"new_ref: kind must be None or 'no_grad_no_remat', got {kind!r}")
-    return make_ref(cast("Array", finalize_result(as_operand(init_val, "new_ref"))), kind is not None)
+    return make_ref(cast("Array", finalize_result(as_operand(init_val))), kind is not None)
 
 
 def empty_ref(ty: PyTree, memory_space: None = None, pin: bool = False) -> Ref:

@@ -81,7 +81,7 @@ def random_seed(seeds: Operand, impl: KeyImplementation) -> Array:
     """
     if isinstance(seeds, int):
         return key(seeds, impl=impl.dtype)
-    numbers = as_operand(seeds, "random_seed")
+    numbers = as_operand(seeds)
     if not numbers.type.shape:
         return key(numbers, impl=impl.dtype)
     keys: Array = vmap(lambda seed: key(seed, impl=impl.dtype))(reshape(numbers, -1))
@@ -104,7 +104,7 @@ def threefry_2x32(keypair: tuple[Operand, Operand], count: Operand) -> Array:
     >>> [hex(x) for x in threefry_2x32((words[0], words[1]), np.uint32([0, 0])).tolist()]
     ['0x6b200159', '0x99ba4efe']
     """
-    first, second, numbers = [as_operand(x, "threefry_2x32") for x in (*keypair, count)]
+    first, second, numbers = [as_operand(x) for x in (*keypair, count)]
     for x in (first, second, numbers):
         if x.type.dtype != uint32:
             raise DTypeError(f"threefry_2x32: words and numbers must be u32, got {x.type!r}")
