@@ -163,7 +163,7 @@ def psum_scatter(
         array = bool_to_int(as_operand(value))
         resolved_axis = resolve_axis(scatter_dimension, array.type)
         check = _check_tiled if tiled else _check_untiled
-        check("psum_scatter", array, resolved_axis, group_size, "scatter_dimension")
+        check(array, resolved_axis, group_size, "scatter_dimension")
         if rows is not None and len(names) > 1:
             total = ReduceSum((0,))(gather_group(array, names, rows))
             return _take_part(total, resolved_axis, group_size, index_in_group(names, rows), tiled)
