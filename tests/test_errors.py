@@ -456,14 +456,14 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     # A function that a transformation or loop calls is called by the user.
     (lambda: effx.jit(effx.vmap(enp.trace))(X), "trace"),
     (lambda: effx.grad(lambda x: enp.mean(x, axis=4))(X), "mean"),
-    (lambda: lax.scan(enp.matmul, ones(3), ones(4, 5)), "matmul"),
-    (lambda: lax.scan(enp.matmul, ones(3), "a"), "scan"),
+    (lambda: lax.scan(lambda c, x: (enp.matmul(c, x), None), ones(3), ones(4, 5)), "matmul"),
+    (lambda: lax.scan(lambda c, x: (c, x), ones(3), "a"), "scan"),
     (lambda: lax.cond(True, enp.trace, enp.trace, ones(3)), "trace"),
     # So is one that a transformation takes, and what a transformation returns.
     (lambda: effx.dtypes.canonicalize_dtype("a"), "canonicalize_dtype"),
     (lambda: X.astype("a"), "astype"),
-    (lambda: effx.vmap(3), "vmap"),  # type: ignore[arg-type]  # the error is the point
-    (lambda: effx.hessian(3), "hessian"),  # type: ignore[arg-type]  # the error is the point
+    (lambda: effx.vmap(3), "vmap"),  # type: ignore[call-overload]  # the error is the point
+    (lambda: effx.hessian(3), "hessian"),  # type: ignore[call-overload]  # the error is the point
 ]
 
 
