@@ -22,6 +22,8 @@ from effx.numpy.sorting import searchsorted, sort
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from effx.array import Operand
 
 __all__ = [
@@ -285,7 +287,7 @@ def _check_two_vectors(ar1: Operand, ar2: Operand) -> tuple[Array, Array]:
 
 
 def _compute_on_host(
-    function: Callable[..., np.ndarray[Any, Any]], x: Array, y: Array, **options: bool
+    function: Callable[..., NDArray[np.generic]], x: Array, y: Array, **options: bool
 ) -> Array:
     """Returns what a function of NumPy gives for concrete elements."""
     first, second = _check_concrete(x, y)
