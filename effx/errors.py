@@ -126,25 +126,32 @@ def name_user_call() -> str:
     """Returns the name of the function or method of effx that the user's code called: the start of an error's text.
 
     It is the outermost public function between the caller and the user's code, or the transformation that calls the
-    function as if it were the user's. `x @ y` calls the function `matmul`, and `x[i]` a special method, which is named
-    where there is no function. Where nothing public is on the stack, the user's code called a function that is not.
+    function as if it were the user's. Where nothing public is on the stack, it is what the user's code called all the
+    same, such as the special method of `x[i]`.
 
     It walks the stack, so call it only where an error is raised.
     """
-    name = special = ""
-    called = "operand"
+    name = outermost = ""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_internal(frame.f_code):
         public_name = _public_name(frame)
-        called = frame.f_code.co_qualname.partition(".")[0]
-        if public_name.startswith("__"):
-            special = public_name.strip("_")
-        elif public_name:
+        outermost = frame.f_code.co_qualname
+        if public_name and not public_name.startswith("__"):
             name = public_name
         elif name and str(frame.f_globals.get("__name__", "")).startswith(_CALLBACK_MODULES):
             break
         frame = frame.f_back
-    return name or special or ("operand" if called.startswith("_") else called)
+    return name or _name_in_text(outermost) or "operand"
+
+
+def _name_in_text(qualified: str) -> str:
+    """Returns the name of a function or special method, or of a class that is called; an empty text if it is private."""
+    owner, _, name = qualified.partition(".<locals>")[0].rpartition(".")
+    if name in ("__init__", "__call__"):
+        name = owner
+    elif name.startswith("__"):
+        name = name.strip("_")
+    return "" if name.startswith("_") else name
 
 
 def _public_name(frame: FrameType) -> str:

@@ -467,6 +467,7 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
 ]
 
 
+@pytest.mark.unguarded  # typeguard refuses some
 @pytest.mark.parametrize(("provoke", "name"), CALLS, ids=[f"{i}-{name}" for i, (_, name) in enumerate(CALLS)])
 def test_errors_name_the_function_that_was_called(provoke: Callable[[], Any], name: str) -> None:
     with pytest.raises(errors.EffxError) as caught:

@@ -130,7 +130,7 @@ def test_refused() -> None:
         (DTypeError, {"segment_ids": DATA[:, 0]}, "segment_sum: segment_ids must be integers, got f32[7]"),
         (ShapeError, {"num_segments": -1}, "segment_sum: num_segments must not be negative, got -1"),
         (ShapeError, {"bucket_size": 0}, "segment_sum: bucket_size must be positive, got 0"),
-        (IndexingError, {"mode": "no"}, f"GatherScatterMode: mode must be one of {MODES}, got 'no'"),
+        (IndexingError, {"mode": "no"}, f"segment_sum: mode must be one of {MODES}, got 'no'"),
     ]  # fmt: skip
     for kind, change, text in rows:
         with pytest.raises(kind) as caught:

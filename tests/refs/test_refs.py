@@ -195,7 +195,7 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "shape": (
         lambda: made().__setitem__(slice(1, None), enp.zeros(3, "int32")),
         ShapeError,
-        "broadcast_to: i32[3] does not broadcast to shape [2]",
+        "setitem: i32[3] does not broadcast to shape [2]",
     ),
     "out of range": (
         lambda: made()[3],
