@@ -112,52 +112,77 @@ def user_frame(depth: int = 1) -> FrameType | None:
     return frame
 
 
-# Classes whose methods are known by their names alone, as functions are; others' by the name of their class too.
-_ARRAY_CLASSES = ("Array.", "IndexUpdate.")
+# Classes whose methods have names as functions have; others' have the name of their class before theirs.
+_ARRAY_CLASSES = ("Array.", "ArrayAttributes.", "IndexUpdate.")
+# Modules of which users call nothing by name.
+_INNER_MODULES = ("effx.handlers.", "effx.tracing.", "effx.families.", "effx.lower.")
 # Modules whose frames may stand between a user's function and the transformation that calls it.
 _CALLBACK_MODULES = ("effx.transforms.", "effx.tracing.", "effx.handlers.")
 # Functions that may stand there too: they only call another one.
 _CALLERS = ("__call__", "call_in_transformation")
 # Modules of the rules of operations, if a frame of theirs stands inside of the public function.
 _RULE_MODULES = ("effx.handlers.", "effx.families.")
+_REFLECTED_OPERATORS = frozenset(
+    f"r{name}"
+    for name in (
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "divmod",
+        "pow",
+        "matmul",
+        "and",
+        "or",
+        "xor",
+    )
+)
 
 
 def name_user_call() -> str:
     """Returns the name of the function or method of effx that the user's code called: the start of an error's text.
 
-    It is the outermost public function between the caller and the user's code, or the transformation that calls the
-    function as if it were the user's. Where nothing public is on the stack, it is what the user's code called all the
-    same, such as the special method of `x[i]`.
+    It is that of the outermost public function between the caller and the user's code. A transformation or a loop that
+    calls a function of effx stands for the user's code, as in `vmap(enp.dot)`. Where nothing public is on the stack, it
+    is what the user's code called all the same, such as the operator of `x - y`, or `operand`.
 
-    It walks the stack, so call it only where an error is raised.
+    It walks the stack, some microseconds, so call it where an error is made.
     """
     name = outermost = ""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_internal(frame.f_code):
-        public_name = _public_name(frame)
-        outermost = frame.f_code.co_qualname
-        if public_name and not public_name.startswith("__"):
-            name = public_name
-        elif name and str(frame.f_globals.get("__name__", "")).startswith(_CALLBACK_MODULES):
+        outermost, module = frame.f_code.co_qualname, str(frame.f_globals.get("__name__", ""))
+        is_inner, is_closure = module.startswith(_INNER_MODULES), ".<locals>" in outermost
+        public_name = "" if is_inner else _public_name(frame)
+        # `jacrev` and `hessian` call each other; but frames within a transformation, and `tree.map`, call for the user.
+        calls_for_user = is_inner or (
+            module.startswith("effx.transforms.") and (is_closure or not public_name)
+        )
+        if name and (calls_for_user or module.startswith("effx.tree.")):
             break
+        # What a public function defines within has its name, unless it calls another public function.
+        if public_name and not public_name.startswith("__") and not (name and is_closure):
+            name = public_name
         frame = frame.f_back
-    return name or _name_in_text(outermost) or "operand"
+    return name or _name_of_private(outermost) or "operand"
 
 
-def _name_in_text(qualified: str) -> str:
-    """Returns the name of a function or special method, or of a class that is called; an empty text if it is private."""
-    owner, _, name = qualified.partition(".<locals>")[0].rpartition(".")
-    if name in ("__init__", "__call__"):
-        name = owner
-    elif name.startswith("__"):
+def _name_of_private(qualified: str) -> str:
+    """Returns the name of a function or operator that is not public; an empty text if it says nothing to users."""
+    name = qualified.rpartition(".")[2]
+    if name.startswith("__") and name not in ("__init__", "__call__"):
         name = name.strip("_")
-    return "" if name.startswith("_") else name
+    if name.startswith(("_", "<")):
+        return ""
+    return name[1:] if name in _REFLECTED_OPERATORS else name
 
 
 def _public_name(frame: FrameType) -> str:
-    """Returns by which name users know the function of a frame; an empty text if it is not public.
+    """Returns the name by which users know the function of a frame, or the one that it is defined in.
 
-    What a public function returns, or defines for itself, has its name.
+    The empty text if that is not public, which the `__all__` of its module says; `__add__` for operators of arrays.
     """
     qualified, public = frame.f_code.co_qualname.partition(".<locals>")[0], frame.f_globals.get("__all__", ())
     owner, _, name = qualified.rpartition(".")
@@ -168,9 +193,12 @@ def _public_name(frame: FrameType) -> str:
         return name if name in public else ""
     if qualified.startswith(_ARRAY_CLASSES):
         return name
-    if owner not in public or owner == "Operation":
+    if (
+        owner not in public or owner == "Operation"
+    ):  # users' rules call operations, which have no functions' names
         return ""
-    owner = getattr(frame.f_locals.get("self"), "__name__", owner)  # a ufunc's is `add`
+    if owner == "ufunc":
+        owner = str(frame.f_locals["self"].__name__)
     return owner if name in ("__init__", "__call__") else name if is_special else f"{owner}.{name}"
 
 
@@ -178,7 +206,7 @@ def user_passed_operands() -> bool:
     """Returns whether the operands that are being promoted come from the user's code, not from effx's own.
 
     The settings `numpy_rank_promotion` and `numpy_dtype_promotion` are about what users write. The innermost public
-    function, or method of arrays, promotes its operands. The user has passed them if the user's code called it, maybe
+    function or method promotes its operands. The user has passed them if the user's code called it, maybe
     through a transformation; effx has if another of its functions did (`average` multiplies by weights), or the rule of
     an operation. It is the user's too where no public function is found.
 
@@ -193,7 +221,7 @@ def user_passed_operands() -> bool:
         if not promoter:
             if module.startswith(_RULE_MODULES):
                 return False
-            promoter = _public_name(frame) and name
+            promoter = name if _public_name(frame) else ""
         # The call of a ufunc leads to its function, which promotes; a method may call the function of its name.
         elif name not in (promoter, *_CALLERS) and not module.startswith(_CALLBACK_MODULES):
             return False

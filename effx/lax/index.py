@@ -57,7 +57,7 @@ _MODES = {**{m.value: m for m in GatherScatterMode}, "drop": GatherScatterMode.F
 
 
 def _int_tuple(values: Sequence[int]) -> tuple[int, ...]:
-    return int_tuple("dimension numbers", values)
+    return int_tuple("dimension numbers", values, function_name="gather")
 
 
 @final

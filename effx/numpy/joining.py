@@ -150,11 +150,7 @@ def _split_axis(ary: Operand, sections: Any, axis: int, equal: bool) -> list[Arr
         for i in range(count):
             cuts.append(cuts[-1] + small + (i < extra))
     else:
-        marks = (
-            sections.host(f"{name_user_call()}(sections=x)").tolist()
-            if isinstance(sections, Array)
-            else list(sections)
-        )
+        marks = sections.host("sections").tolist() if isinstance(sections, Array) else list(sections)
         cuts = [0, *[check_int("an index", m) for m in marks], n]
     before = (slice(None),) * resolved_axis
     return [a[(*before, slice(low, high))] for low, high in pairwise(cuts)]

@@ -24,7 +24,7 @@ def known_data(x: Array, unknown: str) -> np.ndarray[Any, Any]:
         ConcretizationError: the array is abstract.
     """
     try:
-        return x.host(f"{name_user_call()}(x)")
+        return x.host("x")
     except ConcretizationError as error:
         raise ConcretizationError(f"{name_user_call()}: {unknown.format(repr(x.type))}") from error
 

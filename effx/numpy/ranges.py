@@ -51,7 +51,7 @@ def _concrete_number(name: str, x: Any) -> Any:
     if isinstance(x, int | float) or is_symbolic(x):
         return x
     try:
-        value = as_operand(x).host(f"{name_user_call()}({name}=x)")
+        value = as_operand(x).host(name)
     except ConcretizationError as error:
         raise ConcretizationError(
             f"{name_user_call()}: {name} decides the result's shape and must be known; got the abstract {x.type!r}; "

@@ -310,7 +310,8 @@ def test_wrong_arguments() -> None:
             checkify.check(True, text, *values, **named)
         assert str(wrong.value).startswith(f"check: the message {text!r} {why}\n")
     with pytest.raises(
-        TransformError, match=r"^check: the values of a message are pytrees of arrays, got 'a' of type str"
+        TransformError,
+        match=r"^debug_check: the values of a message are pytrees of arrays, got 'a' of type str",
     ):
         checkify.debug_check(True, "{}", "a")
     with pytest.raises(

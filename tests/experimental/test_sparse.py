@@ -277,7 +277,7 @@ WRONG: list[tuple[Callable[[], object], type[EffxError], str]] = [
     ),
     (
         lambda: BCOO.fromdense(DENSE).update_layout(n_batch=1), sparse.SparseEfficiencyError,
-        ("bcoo_update_layout: BCOO(float32[3, 4], nse=4) with n_batch=1 and n_dense=0 stores 24 numbers, more than 12; "
+        ("BCOO.update_layout: BCOO(float32[3, 4], nse=4) with n_batch=1 and n_dense=0 stores 24 numbers, more than 12; "
         "on_inefficient=None allows it"),
     ),
     (

@@ -406,11 +406,11 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
             "is linear in it, such as 2*b + 1, got argument 0.shape[0] = b^2"
         ),
     ),
-    (lambda: _two(*symbolic_shape("b, n")), ShapeError, "broadcast: shapes do not fit: ["),
+    (lambda: _two(*symbolic_shape("b, n")), ShapeError, "add: shapes do not fit: ["),
     (
         lambda: _two(B, symbolic_shape("n", constraints=["n >= 2"])[0]),
         ShapeError,
-        "broadcast: shapes do not fit: [",
+        "add: shapes do not fit: [",
     ),
     (
         lambda: _run(Struct((B,), F32), lambda x: [x for _ in range(x.shape[0])]),

@@ -188,7 +188,7 @@ def test_values_as_arrays() -> None:
         (
             lambda: lax.GatherScatterMode.from_any("wrap"),
             IndexingError,
-            "GatherScatterMode: mode must be one of clip, fill, promise_in_bounds, one_hot, drop, got 'wrap'",
+            "GatherScatterMode.from_any: mode must be one of clip, fill, promise_in_bounds, one_hot, drop, got 'wrap'",
         ),
     ],
 )

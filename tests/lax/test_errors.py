@@ -231,7 +231,7 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
     (
         lambda: lax.dot(F, G, precision="exact"),
         DTypeError,
-        "dot_general: precision must be 'default', 'high' or 'highest', an algorithm or its name, got 'exact'",
+        "dot: precision must be 'default', 'high' or 'highest', an algorithm or its name, got 'exact'",
     ),
     (
         lambda: lax.reduce_sum(F, (-1,)),

@@ -88,7 +88,7 @@ def test_what_presets_say_of_themselves() -> None:
         (
             lambda: lax.conv(np.ones((1, 1, 3)), np.ones((1, 1, 2)), (1,), "SAME", precision="F32_F32_F32"),
             DTypeError,
-            "conv_general_dilated: precision must be 'default', 'high' or 'highest', got 'F32_F32_F32'",
+            "conv: precision must be 'default', 'high' or 'highest', got 'F32_F32_F32'",
         ),
         (
             lambda: lax.scaled_dot(A, B, lhs_scale=A),

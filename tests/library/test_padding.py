@@ -257,7 +257,7 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
     (
         lambda: mask(enp.add, ["n", "m"])([np.ones(5, F32), np.ones(5, F32)], {"n": 3, "m": 3}),
         ShapeError,
-        "broadcast: shapes do not fit: [",
+        "add: shapes do not fit: [",
     ),
     (
         lambda: mask(enp.sum, ["n"], "n")([np.ones(5, F32)], {"n": 3}),
@@ -280,7 +280,7 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
         ShapeError,
         "shapecheck: the result of dot has the shape (m,), not (n,)",
     ),
-    (lambda: shapecheck(["n", "m"], "n")(enp.add), ShapeError, "broadcast: shapes do not fit: ["),
+    (lambda: shapecheck(["n", "m"], "n")(enp.add), ShapeError, "add: shapes do not fit: ["),
 ]
 
 

@@ -166,7 +166,7 @@ def test_second_derivative_of_logsumexp() -> None:
         (
             lambda: nn.log_softmax(np.ones(2), where=np.ones(3, bool)),
             ShapeError,
-            "broadcast: shapes do not fit: [2], [3] differ on axis -1: 2 and 3",
+            "log_softmax: shapes do not fit: [2], [3] differ on axis -1: 2 and 3",
         ),
     ],
 )

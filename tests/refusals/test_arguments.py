@@ -55,10 +55,9 @@ def test_generator_functions_are_refused(name: str, form: str) -> None:
     forms = {"function": generate, "partial": functools.partial(generate), "method": Generator().run}
     with pytest.raises(TransformError) as caught:
         getattr(effx, name)(forms[form])
-    shown = "grad" if name == "value_and_grad" else name
     what = "run" if form == "method" else "generate"
     assert caught.value.message == (
-        f"{shown}: expected a function, got the generator function {what}, which runs after it has returned; "
+        f"{name}: expected a function, got the generator function {what}, which runs after it has returned; "
         f"return a list instead"
     )
 
@@ -382,7 +381,7 @@ LAX: dict[str, Refusal] = {
         TransformError,
         f"switch: branches must be a sequence of functions, got {same!r}",
     ),
-    "argmax": (lambda: lax.argmax(V, 0.0, np.int32), TypeError, "arg_max: axis must be an int, got 0.0"),  # type: ignore[arg-type]  # wrong on purpose
+    "argmax": (lambda: lax.argmax(V, 0.0, np.int32), TypeError, "argmax: axis must be an int, got 0.0"),  # type: ignore[arg-type]  # wrong on purpose
     "sort": (lambda: lax.sort(V, dimension=0.0), TypeError, "sort: an axis must be an int, got 0.0"),  # type: ignore[call-overload]  # wrong on purpose
     "concatenate": (
         lambda: lax.concatenate([V, V], 0.0),  # type: ignore[arg-type]  # wrong on purpose
@@ -417,7 +416,7 @@ LAX: dict[str, Refusal] = {
     "an int that the dtype does not hold": (
         lambda: lax.add(np.array([1], np.int8), 200),
         OverflowError,
-        "python int 200 is out of bounds for i8",
+        "add: python int 200 is out of bounds for i8",
     ),
 }  # fmt: skip
 

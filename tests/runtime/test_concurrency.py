@@ -101,7 +101,7 @@ def test_errors_of_one_thread() -> None:
 
     found = together(work)
     assert set(found[::2]) == {"6.0"}
-    assert set(found[1::2]) == {"broadcast: shapes do not fit: [3], [4] differ on axis -1: 3 and 4"}
+    assert set(found[1::2]) == {"add: shapes do not fit: [3], [4] differ on axis -1: 3 and 4"}
 
 
 def test_coroutines() -> None:

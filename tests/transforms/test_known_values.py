@@ -137,6 +137,4 @@ def test_zero_of_what_is_no_array() -> None:
     """The error names who asked."""
     with pytest.raises(DTypeError) as error:
         effx.custom_derivatives.SymbolicZero.from_primal_value("a")
-    assert error.value.message == (
-        "SymbolicZero.from_primal_value: expected an array or a number, got 'a' of type str"
-    )
+    assert error.value.message == ("from_primal_value: expected an array or a number, got 'a' of type str")

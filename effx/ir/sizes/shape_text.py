@@ -187,7 +187,7 @@ def symbolic_shape(
         reader.take()
     sizes: list[int] = []
     while reader.peek() not in ("", ")"):
-        sizes += _read_dimension(reader, function_name, len(sizes), like)
+        sizes += _read_dimension(reader, len(sizes), like)
         if reader.peek() not in ("", ")"):
             reader.expect(",")
     if wrapped:
@@ -212,9 +212,7 @@ def _closes_at_end(tokens: Sequence[str]) -> bool:
     return False
 
 
-def _read_dimension(
-    reader: _SizeReader, function_name: str, position: int, like: Sequence[int | None] | None
-) -> list[int]:
+def _read_dimension(reader: _SizeReader, position: int, like: Sequence[int | None] | None) -> list[int]:
     token = reader.peek()
     if token not in ("...", "_"):
         return [reader.read_size()]

@@ -349,10 +349,7 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
     (
         lambda: untyped.custom_root(f, F, solver, lambda g, y: g((y, y))),
         TreeError,
-        (
-            "custom_root: <lambda> must call g with the structure of initial_guess, PyTreeDef(*), "
-            "got PyTreeDef((*, *))"
-        ),
+        ("g: <lambda> must call g with the structure of initial_guess, PyTreeDef(*), got PyTreeDef((*, *))"),
     ),
 ]
 
