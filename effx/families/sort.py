@@ -42,7 +42,7 @@ from effx.ir.passes.sharding_rules import shard_along_axis
 from effx.ir.sizes.dimensions import has_symbolic
 from effx.lower.text import sizes
 from effx.lower.text.emit import constant_text
-from effx.lower.text.stablehlo.elementwise import COMPARE_KIND
+from effx.lower.text.stablehlo.elementwise import COMPARE_KIND, flip_float_order
 
 __all__ = ["Sort"]
 
@@ -156,7 +156,7 @@ def emit_ordered_bits(body: Body, x: str, t: ArrayType, zeros_equal: bool = True
         )
         top = body.constant(2 ** (width - 1) - 1, it)
         # NaN would be between the signs; nonnegative numbers move down there, and NaN to the top.
-        flipped = _flip_float_order(body, bits, it, width)
+        flipped = flip_float_order(body, bits, it, width)
         sign = body.line(
             f"stablehlo.shift_right_arithmetic {flipped}, {body.constant(width - 1, it)} : {it.mlir}"
         )
@@ -171,19 +171,12 @@ def emit_ordered_bits(body: Body, x: str, t: ArrayType, zeros_equal: bool = True
     is_nan = body.line(f"stablehlo.compare NE, {x}, {x}, FLOAT : ({t.mlir}, {t.mlir}) -> {mask}")
     x = body.line(f"stablehlo.select {is_nan}, {nan}, {x} : {mask}, {t.mlir}")
     bits = body.line(f"stablehlo.bitcast_convert {x} : ({t.mlir}) -> {it.mlir}")
-    return _flip_float_order(body, bits, it, width), it
+    return flip_float_order(body, bits, it, width), it
 
 
 def nan_has_sign_bit(dtype: dtypes.DType) -> bool:
     """Says whether NaN has the sign bit, as in float8 types with one zero or without a sign."""
     return dtypes.bits(dtype) == 8 and int(np.asarray(np.nan, dtype).view(np.int8)) < 0
-
-
-def _flip_float_order(body: Body, bits: str, it: ArrayType, width: int) -> str:
-    # Its own inverse.
-    sign = body.line(f"stablehlo.shift_right_arithmetic {bits}, {body.constant(width - 1, it)} : {it.mlir}")
-    flip = body.line(f"stablehlo.and {sign}, {body.constant(2 ** (width - 1) - 1, it)} : {it.mlir}")
-    return body.line(f"stablehlo.xor {bits}, {flip} : {it.mlir}")
 
 
 # What a comparator compares: the names of both sides, their type, and the kind of comparison.
@@ -257,12 +250,11 @@ def _write_sort(
         [f"^bb0({', '.join(arguments)}):", *lines, f"stablehlo.return {result} : tensor<i1>"]
     )
     stable = "true" if op.stable else "false"
-    name = body.line(
+    return body.block(
         f'"stablehlo.sort"({", ".join(names)}) <{{dimension = {op.axis} : i64, is_stable = {stable}}}> '
         f"({{\n    {region}\n    }}) : ({types_text}) -> ({types_text})",
         len(names),
     )
-    return (name,) if len(names) == 1 else tuple(f"{name}#{i}" for i in range(len(names)))
 
 
 def _emit_sort_by_integers(
@@ -363,5 +355,5 @@ def _emit_sort_floats(body: Body, op: Sort, x: str, t: ArrayType) -> str:
     # twice the memory, and 1.1 to 1.4 of jax's time for a first call.
     key, it = emit_ordered_bits(body, x, t, zeros_equal=False)
     (ordered,) = _emit_sort_by_integers(body, op, [key], [it], [0])
-    bits = _flip_float_order(body, ordered, it, dtypes.bits(t.dtype))
+    bits = flip_float_order(body, ordered, it, dtypes.bits(t.dtype))
     return body.line(f"stablehlo.bitcast_convert {bits} : ({it.mlir}) -> {t.mlir}")

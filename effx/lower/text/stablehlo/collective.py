@@ -30,6 +30,7 @@ from effx.ir.types import ArrayType, array_type
 from effx.lower.placement.shardy import tiling_text
 from effx.lower.text.emit import Axis, Body, emits
 from effx.lower.text.stablehlo.control import INDEX
+from effx.lower.text.stablehlo.elementwise import flip_float_order
 
 # Between partitions; between replicas there is no channel.
 CHANNEL = ", channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>"
@@ -183,19 +184,12 @@ def emit_extreme(body: Body, op: Grouped, inputs: tuple[Atom, ...], outputs: tup
     top = body.constant(2 ** (width - 1) - 1 if is_max else -(2 ** (width - 1)), it)
     is_nan = body.line(f"stablehlo.compare NE, {x}, {x}, FLOAT : ({t.mlir}, {t.mlir}) -> {mask}")
     key = body.line(
-        f"stablehlo.select {is_nan}, {top}, {_flip_float_order(body, bits, it, width)} : {mask}, {it.mlir}"
+        f"stablehlo.select {is_nan}, {top}, {flip_float_order(body, bits, it, width)} : {mask}, {it.mlir}"
     )
-    reduced = _flip_float_order(
+    reduced = flip_float_order(
         body, _emit_reduction(body, "all_reduce", key, it, it, attributes=groups, combine=combine), it, width
     )
     return body.line(f"stablehlo.bitcast_convert {reduced} : ({it.mlir}) -> {t.mlir}")
-
-
-def _flip_float_order(body: Body, bits: str, it: ArrayType, width: int) -> str:
-    """Maps floats' bits to integers of the same order, and back; the largest and the smallest are both NaN."""
-    sign = body.line(f"stablehlo.shift_right_arithmetic {bits}, {body.constant(width - 1, it)} : {it.mlir}")
-    low = body.line(f"stablehlo.and {sign}, {body.constant(2 ** (width - 1) - 1, it)} : {it.mlir}")
-    return body.line(f"stablehlo.xor {bits}, {low} : {it.mlir}")
 
 
 def emit_all_gather(body: Body, x: str, t: ArrayType, dim: int, axis: Axis, groups: Groups) -> str:

@@ -331,5 +331,11 @@ def optimization_barrier(
         return ()
     names = ", ".join(map(body.name, inputs))
     types = ", ".join(a.type.mlir for a in inputs)
-    name = body.line(f"stablehlo.optimization_barrier {names} : {types}", len(inputs))
-    return (name,) if len(inputs) == 1 else tuple(f"{name}#{i}" for i in range(len(inputs)))
+    return body.block(f"stablehlo.optimization_barrier {names} : {types}", len(inputs))
+
+
+def flip_float_order(body: Body, bits: str, it: ArrayType, width: int) -> str:
+    """Maps floats' bits to integers of the same order, and back; the largest and the smallest are both NaN."""
+    sign = body.line(f"stablehlo.shift_right_arithmetic {bits}, {body.constant(width - 1, it)} : {it.mlir}")
+    low = body.line(f"stablehlo.and {sign}, {body.constant(2 ** (width - 1) - 1, it)} : {it.mlir}")
+    return body.line(f"stablehlo.xor {bits}, {low} : {it.mlir}")
