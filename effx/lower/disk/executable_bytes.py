@@ -8,8 +8,9 @@ import hashlib
 import json
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from jaxlib import _jax, version
 
@@ -19,7 +20,7 @@ from effx.lower.ffi import lapack_target
 from effx.lower.placement.shardings import Device
 from effx.lower.process_exit import in_xla
 
-__all__ = ["environment_fingerprint", "pack", "unpack"]
+__all__ = ["environment_fingerprint", "join_with_header", "pack", "split_header", "unpack"]
 
 _MAGIC = b"effx executable 1\n"
 _LAPACK = re.compile(r"@lapack_([sdcz])(\w+)_ffi\b")
@@ -48,6 +49,30 @@ def environment_fingerprint(devices: Sequence[Device]) -> dict[str, str]:
     }
 
 
+def join_with_header(magic: bytes, header: Mapping[str, object], body: bytes) -> bytes:
+    """Returns the magic bytes, a checksum of what follows, the header's size, the header as JSON, and the body."""
+    head = json.dumps(header).encode()
+    rest = len(head).to_bytes(8, "little") + head + body
+    return magic + hashlib.sha256(rest).digest() + rest
+
+
+def split_header(magic: bytes, noun: str, data: bytes) -> tuple[dict[str, Any], bytes]:
+    """Returns the header and the body of bytes from `join_with_header`; errors call them by the noun.
+
+    Raises:
+        BackendError: they are damaged, or do not begin with the magic bytes.
+    """
+    if not data.startswith(magic):
+        raise BackendError(f"deserialize: these bytes are no {noun} of this version of effx")
+    start = len(magic) + 32
+    rest = data[start:]
+    if hashlib.sha256(rest).digest() != data[len(magic) : start]:
+        raise BackendError(f"deserialize: the {noun} is damaged: its checksum is wrong")
+    size = int.from_bytes(rest[:8], "little")
+    header: dict[str, Any] = json.loads(rest[8 : 8 + size])
+    return header, rest[8 + size :]
+
+
 def pack(loaded: _jax.LoadedExecutable, devices: Sequence[Device], text: str) -> bytes:
     """Returns an executable as bytes.
 
@@ -62,9 +87,7 @@ def pack(loaded: _jax.LoadedExecutable, devices: Sequence[Device], text: str) ->
     except _jax.JaxRuntimeError as error:
         raise BackendError(f"serialize: XLA cannot write this executable: {error}") from error
     header = {"surroundings": environment_fingerprint(devices), "lapack": sorted(set(_LAPACK.findall(text)))}
-    head = json.dumps(header).encode()
-    rest = len(head).to_bytes(8, "little") + head + body
-    return _MAGIC + hashlib.sha256(rest).digest() + rest
+    return join_with_header(_MAGIC, header, body)
 
 
 def unpack(data: bytes, devices: Sequence[Device], options: _jax.CompileOptions) -> _jax.LoadedExecutable:
@@ -76,14 +99,7 @@ def unpack(data: bytes, devices: Sequence[Device], options: _jax.CompileOptions)
     Raises:
         BackendError: the bytes are damaged, no executable, or one for another environment.
     """
-    start = len(_MAGIC) + 32
-    rest = data[start:]
-    if not data.startswith(_MAGIC):
-        raise BackendError("deserialize: these bytes are no executable of this version of effx")
-    if hashlib.sha256(rest).digest() != data[len(_MAGIC) : start]:
-        raise BackendError("deserialize: the executable is damaged: its checksum is wrong")
-    size = int.from_bytes(rest[:8], "little")
-    header = json.loads(rest[8 : 8 + size])
+    header, body = split_header(_MAGIC, "executable", data)
     here = environment_fingerprint(devices)
     for name, value in header["surroundings"].items():
         if here.get(name) != value:
@@ -94,8 +110,6 @@ def unpack(data: bytes, devices: Sequence[Device], options: _jax.CompileOptions)
         lapack_target(function, as_dtype(_LETTERS[letter]))
     try:
         with in_xla:
-            return devices[0].client.deserialize_executable(
-                rest[8 + size :], _jax.DeviceList(tuple(devices)), options
-            )
+            return devices[0].client.deserialize_executable(body, _jax.DeviceList(tuple(devices)), options)
     except _jax.JaxRuntimeError as error:
         raise BackendError(f"deserialize: XLA cannot load the executable: {error}") from error

@@ -1,7 +1,5 @@
 """Serialize and deserialize executables, with their constants and shardings."""
 
-import hashlib
-import json
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -14,7 +12,7 @@ from effx.errors import BackendError
 from effx.ir.meshes import PartitionSpec, spec_axis_numbers
 from effx.ir.types import ArrayType, array_type
 from effx.lower.compile_options import compile_options
-from effx.lower.disk.executable_bytes import pack, unpack
+from effx.lower.disk.executable_bytes import join_with_header, pack, split_header, unpack
 from effx.lower.placement.backends import platform_of
 from effx.lower.placement.concrete import ConcreteArray, buffer_for, place_on_device
 from effx.lower.placement.layouts import Layout
@@ -35,6 +33,7 @@ from effx.lower.runtime.executables import Executable
 __all__ = ["dump", "load", "required_devices"]
 
 _MAGIC = b"effx program 3\n"
+_NOUN = "compiled function"
 
 
 def dump(executable: Executable) -> bytes:
@@ -73,11 +72,9 @@ def dump(executable: Executable) -> bytes:
             _sharding_to_json(_sharding_record(s), executable.devices) for s in executable.out_shardings
         ],
     }
-    head = json.dumps(header).encode()
     arrays = b"".join([value.tobytes() for value in constants])
     body = pack(executable.runnable(), executable.devices, executable.text)
-    rest = len(head).to_bytes(8, "little") + head + arrays + body
-    return _MAGIC + hashlib.sha256(rest).digest() + rest
+    return join_with_header(_MAGIC, header, arrays + body)
 
 
 def required_devices(data: bytes) -> tuple[str, int]:
@@ -86,7 +83,7 @@ def required_devices(data: bytes) -> tuple[str, int]:
     Raises:
         BackendError: the bytes are no executable.
     """
-    header, _ = _split_header(data)
+    header, _ = split_header(_MAGIC, _NOUN, data)
     return str(header["platform"]), int(str(header["devices"]))
 
 
@@ -99,7 +96,7 @@ def load(data: bytes, devices: Sequence[Device]) -> Executable:
     Raises:
         BackendError: the bytes are damaged or no executable, or one for another environment.
     """
-    header, rest = _split_header(data)
+    header, rest = split_header(_MAGIC, _NOUN, data)
     listed = tuple(devices)
     if len(listed) != header["devices"]:
         raise BackendError(
@@ -145,18 +142,6 @@ def load(data: bytes, devices: Sequence[Device]) -> Executable:
             make_result_handler(t, s, committed) for t, s in zip(out_types, out_shardings, strict=True)
         ],
     )
-
-
-def _split_header(data: bytes) -> tuple[dict[str, Any], bytes]:
-    if not data.startswith(_MAGIC):
-        raise BackendError("deserialize: these bytes are no compiled function of this version of effx")
-    start = len(_MAGIC) + 32
-    rest = data[start:]
-    if hashlib.sha256(rest).digest() != data[len(_MAGIC) : start]:
-        raise BackendError("deserialize: the compiled function is damaged: its checksum is wrong")
-    size = int.from_bytes(rest[:8], "little")
-    header: dict[str, Any] = json.loads(rest[8 : 8 + size])
-    return header, rest[8 + size :]
 
 
 def _type_text(t: ArrayType) -> list[object]:
