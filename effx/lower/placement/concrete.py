@@ -21,7 +21,6 @@ from effx.array.promotion import as_operand
 from effx.effects import isolated, perform
 from effx.errors import (
     BackendError,
-    DistributedError,
     DonatedArrayError,
     DTypeError,
     ExchangeError,
@@ -38,7 +37,7 @@ from effx.lower.placement import transfer_guards
 from effx.lower.placement.backends import check_runnable_device, client, default_device, is_local
 from effx.lower.placement.layouts import AutoLayout, Layout, read_layout
 from effx.lower.placement.memories import Space, device_name, memory_kind_of_space
-from effx.lower.placement.processes import failure_of_other_process
+from effx.lower.placement.processes import computation_error
 from effx.lower.placement.resharding import reshard_buffer, restore_default_layout
 from effx.lower.placement.shardings import (
     BufferSharding,
@@ -770,11 +769,7 @@ def runtime_error(x: ConcreteArray, function_name: str, error: Exception) -> Exc
     if made_by is not None:
         converted: Exception = made_by(error)
         return converted
-    # XLA's error names a closed connection, and not the process.
-    process_failure = failure_of_other_process()
-    if process_failure is not None:
-        return DistributedError(f"{function_name}: computing {x.type!r} failed: {process_failure}")
-    return BackendError(f"{function_name}: computing {x.type!r} failed: {_shorten_error(error)}")
+    return computation_error(f"{function_name}: computing {x.type!r} failed", _shorten_error(error))
 
 
 def shares_memory(x: ConcreteArray, y: ConcreteArray) -> bool:

@@ -12,7 +12,7 @@ from typing import final
 import attrs
 from jaxlib import _jax
 
-from effx.errors import DistributedError
+from effx.errors import BackendError, DistributedError
 from effx.flags import cpu_collectives_implementation
 
 Service = _jax.DistributedRuntimeService
@@ -120,9 +120,15 @@ class Group:
 current_group: list[Group] = []  # at most one
 
 
-def failure_of_other_process() -> str | None:
-    """Returns the failure of another process, or None, after a moment in which it may be reported."""
-    return current_group[0].failure() if current_group else None
+def computation_error(what: str, error: Exception) -> BackendError:
+    """Returns the error for a computation that fails in XLA, with what failed as text.
+
+    XLA's error names a closed connection, and not the process; so the failure of another process stands in its place.
+    """
+    process_failure = current_group[0].failure() if current_group else None
+    if process_failure is not None:
+        return DistributedError(f"{what}: {process_failure}")
+    return BackendError(f"{what}: {error}")
 
 
 def start_service(

@@ -7,12 +7,12 @@ from itertools import islice
 import attrs
 
 from effx.effects import all_optional
-from effx.errors import BackendError, DistributedError, set_error_position
+from effx.errors import BackendError, set_error_position
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.parallel import ParallelMap
 from effx.ir.program import Equation, Program, Var
 from effx.ir.types import ArrayType
-from effx.lower.placement.processes import failure_of_other_process
+from effx.lower.placement.processes import computation_error
 from effx.lower.placement.shardings import Device
 
 # Programs of one equation that are compiled to find the one that XLA refuses.
@@ -50,11 +50,7 @@ def run_error(
 ) -> BackendError:
     """Returns the error for a program whose run fails in XLA, at once or when its results are awaited."""
     if "RESOURCE_EXHAUSTED" not in str(error):
-        # XLA's error names a closed connection, and not the process.
-        process_failure = failure_of_other_process()
-        if process_failure is not None:
-            return DistributedError(f"{name}: failed on {device_range_text(devices)}: {process_failure}")
-        return BackendError(f"{name}: failed on {device_range_text(devices)}: {error}")
+        return computation_error(f"{name}: failed on {device_range_text(devices)}", error)
     shown = ", ".join(map(repr, out_types[:4])) + ", ..." * (len(out_types) > 4)
     size = sum([t.size * t.dtype.itemsize for t in out_types])
     return BackendError(
