@@ -30,7 +30,16 @@ from effx.array.promotion import (
     to_host_array,
     zeros,
 )
-from effx.array.shaping import concatenate, expand_dims, moveaxis, normalize_axis, reshape, size_vector, stack
+from effx.array.shaping import (
+    concatenate,
+    expand_dims,
+    flatten_without_axis,
+    moveaxis,
+    normalize_axis,
+    reshape,
+    size_vector,
+    stack,
+)
 from effx.array.windows import Window
 from effx.dtypes import DType
 from effx.errors import (
@@ -832,9 +841,7 @@ def take(
     """
     if mode not in (None, *MODES):
         raise IndexingError(f"take: mode must be 'fill', 'clip' or 'wrap', got {mode!r}")
-    if axis is None:
-        x, axis = reshape(x, -1), 0
-    resolved_axis = normalize_axis(axis, x.type.ndim, x.type)
+    x, resolved_axis = flatten_without_axis(x, axis)
     which = as_operand(indices)
     if which.type.kind not in "iu":
         raise IndexingError(f"take: indices must be integers, got {which.type!r}")

@@ -11,7 +11,7 @@ from effx.array import ordering
 from effx.array.arithmetic import inexact_dtype, real
 from effx.array.arithmetic import where as select_where
 from effx.array.promotion import as_operand, broadcast_shapes, broadcast_to, convert, size_scalar
-from effx.array.shaping import normalize_axes, normalize_axis, reshape
+from effx.array.shaping import flatten_without_axis, normalize_axes, normalize_axis, reshape
 from effx.dtypes import DType
 from effx.effects import perform
 from effx.errors import OptionError, ShapeError, name_user_call
@@ -328,9 +328,7 @@ def argmin(x: Array, axis: int | None = None, keepdims: bool = False, dtype: Any
 def _reduce_cumulatively(
     op: "type[r.Cumulative]", x: Array, axis: int | None, dtype: Any, reverse: bool
 ) -> Array:
-    if axis is None:
-        x, axis = reshape(x, -1), 0
-    resolved_axis = normalize_axis(axis, x.type.ndim, x.type)
+    x, resolved_axis = flatten_without_axis(x, axis)
     if dtype is not None:
         result_dtype = dtypes.canonicalize(dtype)
     else:

@@ -31,6 +31,11 @@ def normalize_axis(axis: int, ndim: int, of: ArrayType | None = None) -> int:
     return position + ndim if position < 0 else position
 
 
+def flatten_without_axis(x: Array, axis: int | None) -> tuple[Array, int]:
+    """Returns an array and its axis counted from 0; without an axis all elements as a vector."""
+    return (reshape(x, -1), 0) if axis is None else (x, normalize_axis(axis, x.type.ndim, x.type))
+
+
 def normalize_axes(axis: "int | Sequence[int] | None", t: ArrayType) -> tuple[int, ...]:
     """Returns distinct increasing axes counted from 0; None means all."""
     if axis is None:
@@ -167,10 +172,8 @@ def expand_dims(x: Array, axis: "int | Sequence[int]") -> Array:
 
 def repeat(x: Array, repeats: int, axis: int | None = None) -> Array:
     """Repeats each element a fixed number of times along an axis, or along all of them as one."""
-    if axis is None:
-        x, axis = reshape(x, -1), 0
+    x, axis = flatten_without_axis(x, axis)
     t = x.type
-    axis = normalize_axis(axis, t.ndim, t)
     count = as_size(repeats)
     if count < 0:
         raise ShapeError(f"repeat: repeats must not be negative, got {count}")

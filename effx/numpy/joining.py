@@ -222,10 +222,7 @@ def delete(arr: Operand, obj: Any, axis: int | None = None, *, assume_unique_ind
     >>> delete(np.arange(4), 1).tolist()
     [0, 2, 3]
     """
-    a = returnable_operand(arr)
-    if axis is None:
-        a, axis = shaping.reshape(a, -1), 0
-    resolved_axis = normalize_axis(axis, a.type.ndim, a.type)
+    a, resolved_axis = shaping.flatten_without_axis(returnable_operand(arr), axis)
     all_indices = np.arange(a.type.shape[resolved_axis], dtype=np.int32)
     if isinstance(obj, Array) and obj.type.kind in "iu" and (assume_unique_indices or not obj.type.ndim):
         at = shaping.reshape(obj, -1)

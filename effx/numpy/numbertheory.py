@@ -9,7 +9,6 @@ import numpy as np
 from effx import dtypes, lax
 from effx.array import Array, arithmetic, reducing, shaping
 from effx.array.promotion import as_operand, broadcast_arrays, convert, promote_dtypes, to_host_array
-from effx.array.shaping import normalize_axis
 from effx.errors import DTypeError, OptionError, name_user_call
 from effx.numpy.padding import pad
 
@@ -101,9 +100,7 @@ def packbits(a: Operand, axis: int | None = None, bitorder: str = "big") -> Arra
     if x.type.kind not in "biu":
         raise DTypeError(f"packbits: takes booleans or integers, got {x.type!r}")
     shifts = _bit_values(bitorder)
-    if axis is None:
-        x, axis = shaping.reshape(x, -1), 0
-    along = normalize_axis(axis, x.type.ndim, x.type)
+    x, along = shaping.flatten_without_axis(x, axis)
     x = shaping.moveaxis(x if x.type.kind == "b" else x != 0, along, -1)
     *sizes, n = x.type.shape
     x = pad(convert(x, dtypes.uint8), [(0, 0)] * len(sizes) + [(0, -n % 8)])
@@ -134,9 +131,7 @@ def unpackbits(a: Operand, axis: int | None = None, count: int | None = None, bi
     if x.type.dtype != dtypes.uint8:
         raise DTypeError(f"unpackbits: takes uint8, got {x.type!r}")
     shifts = _bit_values(bitorder)
-    if axis is None:
-        x, axis = shaping.reshape(x, -1), 0
-    along = normalize_axis(axis, x.type.ndim, x.type)
+    x, along = shaping.flatten_without_axis(x, axis)
     x = shaping.moveaxis(x, along, -1)
     *sizes, n = x.type.shape
     bits = shaping.reshape((shaping.expand_dims(x, -1) >> shifts) & 1, (*sizes, n * 8))

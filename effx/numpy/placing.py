@@ -205,9 +205,7 @@ def insert(
     [0, 9, 1, 2]
     """
     x, new = returnable_operand(arr), returnable_operand(values)
-    if axis is None:
-        x, axis = shaping.reshape(x, -1), 0
-    along = normalize_axis(axis, x.type.ndim, x.type)
+    x, along = shaping.flatten_without_axis(x, axis)
     n = x.type.shape[along]
     if isinstance(obj, slice):
         obj = np.arange(*obj.indices(n))

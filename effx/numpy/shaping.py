@@ -378,9 +378,7 @@ def repeat(
     x = returnable_operand(a)
     if isinstance(repeats, int | np.integer) and total_repeat_length is None:
         return shaping.repeat(x, int(repeats), axis)
-    if axis is None:
-        x, axis = shaping.reshape(x, -1), 0
-    resolved_axis = normalize_axis(axis, x.type.ndim, x.type)
+    x, resolved_axis = shaping.flatten_without_axis(x, axis)
     n = x.type.shape[resolved_axis]
     counts = returnable_operand(repeats)
     if total_repeat_length is not None:

@@ -64,10 +64,7 @@ def _sort_operand(a: Operand, axis: int | None, kind: object, order: object) -> 
     """Returns the array and the axis to sort along."""
     if kind is not None or order is not None:
         raise DTypeError(f"{name_user_call()}: kind and order are not supported; use stable=")
-    x = as_operand(a)
-    if axis is None:
-        x, axis = shaping.reshape(x, -1), 0
-    return x, normalize_axis(axis, x.type.ndim, x.type)
+    return shaping.flatten_without_axis(as_operand(a), axis)
 
 
 def argsort(
