@@ -329,6 +329,22 @@ def normalize_argnums(function_name: str, numbers: "int | Iterable[int]", count:
     return tuple(result)
 
 
+def normalize_parameter_numbers(
+    where: str, fun: Callable[..., object], numbers: Sequence[int], count: int
+) -> tuple[int, ...]:
+    """Returns numbers of a function's `count` positional parameters, counted from 0.
+
+    Raises:
+        TransformError: there is no such parameter.
+    """
+    for n in numbers:
+        if not -count <= n < count:
+            raise TransformError(
+                f"{where} names argument {n}, but {callable_name(fun)} takes {count} positional arguments"
+            )
+    return tuple([n % count for n in numbers])
+
+
 def merge_static_arguments(static: StaticArguments, arguments: Arguments) -> Arguments:
     """Merges static arguments into the dynamic ones."""
     args, kwargs = list(arguments[0]), dict(arguments[1])

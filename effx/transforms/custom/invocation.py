@@ -29,6 +29,7 @@ from effx.tracing.arguments import (
     flatten_output,
     function_signature,
     leaf_path,
+    normalize_parameter_numbers,
 )
 from effx.tracing.traces import trace
 from effx.tree.mapping import flatten_with_path
@@ -80,14 +81,9 @@ def nondiff_positions(
     parameters = [] if signature is None else list(signature.parameters.values())
     fixed = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     open_end = signature is None or any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
-    positions: list[int] = []
-    for n in nums:
-        if not open_end and not -len(fixed) <= n < len(fixed):
-            raise TransformError(
-                f"{function_name}: nondiff_argnums names argument {n}, but {callable_name(fun)} takes {len(fixed)} "
-                "positional arguments"
-            )
-        positions.append(n if open_end else n % len(fixed))
+    if not open_end:
+        nums = normalize_parameter_numbers(f"{function_name}: nondiff_argnums", fun, nums, len(fixed))
+    positions = [*nums]
     for name in names:
         if name not in fixed:
             raise TransformError(

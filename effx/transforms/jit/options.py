@@ -13,7 +13,7 @@ from effx.errors import TransformError
 from effx.lower.compile_options import EFFORTS, CompilerEffortLevel, CompilerOptions
 from effx.lower.placement.backends import local_devices
 from effx.lower.placement.shardings import Device, resolve_device
-from effx.tracing.arguments import callable_name, function_signature
+from effx.tracing.arguments import callable_name, function_signature, normalize_parameter_numbers
 from effx.transforms.jit.shardings import JitShardings, jit_shardings, shared_device
 from effx.tree.registry import PyTree
 
@@ -251,12 +251,8 @@ def match_names_and_numbers(
     positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     open_names = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    for n in nums:
-        if not variadic and not -len(positional) <= n < len(positional):
-            raise TransformError(
-                f"{transform}: {role}_argnums names argument {n}, but {callable_name(fun)} takes {len(positional)} "
-                f"positional arguments"
-            )
+    if not variadic:
+        nums = normalize_parameter_numbers(f"{transform}: {role}_argnums", fun, nums, len(positional))
     for name in names:
         if (
             name in signature.parameters
@@ -279,8 +275,6 @@ def match_names_and_numbers(
             raise TransformError(
                 f"{transform}: {role}_argnames names {name!r}, but {callable_name(fun)} has no such parameter"
             )
-    if not variadic:
-        nums = tuple(n % len(positional) for n in nums)
     if not adds:
         return tuple(sorted(set(nums))), tuple(dict.fromkeys(names))
     all_names = dict.fromkeys([*names, *[positional[n] for n in nums if 0 <= n < len(positional)]])

@@ -25,6 +25,7 @@ from effx.tracing.arguments import (
     finalize_results,
     function_origin,
     function_signature,
+    normalize_parameter_numbers,
 )
 from effx.transforms.jit.function import Jitted
 from effx.transforms.jit.options import Options, parse_argnums
@@ -155,12 +156,7 @@ def _parse_argnums(
     if any([k is k.VAR_POSITIONAL for k in kinds]):
         return numbers
     count = len([k for k in kinds if k in (k.POSITIONAL_ONLY, k.POSITIONAL_OR_KEYWORD)])
-    for n in numbers:
-        if not -count <= n < count:
-            raise TransformError(
-                f"pmap: {parameter} names argument {n}, but {callable_name(fun)} takes {count} positional arguments"
-            )
-    return tuple(sorted({n % count for n in numbers}))
+    return tuple(sorted(set(normalize_parameter_numbers(f"pmap: {parameter}", fun, numbers, count))))
 
 
 @final
