@@ -153,6 +153,48 @@ def _describe_first_difference(tree: PyTreeDef, out_tree: PyTreeDef) -> str:
     return ""
 
 
+def check_inexact(name: str, value: PyTree, types: Types) -> None:
+    """Refuses an argument or result of a user's function with an array that is neither floating nor complex.
+
+    Raises:
+        DTypeError: with the path of the array.
+    """
+    for i, t in enumerate(types):
+        if t.kind not in "fc":
+            raise DTypeError(
+                f"{name_user_call()}: {name}{leaf_path(value, i)} must be floating or complex, got {t!r}"
+            )
+
+
+def check_matches(
+    name: str,
+    like: str,
+    tree: PyTreeDef,
+    types: Types,
+    out_tree: PyTreeDef,
+    out_types: Types,
+    must: str = "must return",
+) -> None:
+    """Refuses a result of a user's function that is not like its argument, such as a right-hand side.
+
+    Args:
+        name: the function. like: the argument. must: what the function has to do with the result.
+        tree, types: of the argument. out_tree, out_types: of the result.
+
+    Raises:
+        TreeError, DTypeError, ShapeError: with the path of the array.
+    """
+    if tree != out_tree:
+        raise TreeError(f"{name_user_call()}: {name} {must} the structure of {like}, {tree}, got {out_tree}")
+    for i, (t, out) in enumerate(zip(types, out_types, strict=True)):
+        if not t.matches(out) and not (out.weak and out.shape == t.shape):
+            path = leaf_path(tree.unflatten(types), i)
+            kind = DTypeError if t.shape == out.shape else ShapeError
+            raise kind(
+                f"{name_user_call()}: {name} {must} the types of {like}: {like}{path} is {t!r}, got {out!r}"
+            )
+
+
 def carry_error(name: str, carry: PyTree, i: int, t: ArrayType, out: ArrayType) -> EffxError:
     """Returns the error for a carry that changes its type."""
     kind = DTypeError if t.shape == out.shape else ShapeError

@@ -5,14 +5,19 @@ from typing import TypeVar
 
 from effx.array import Array
 from effx.array.promotion import zeros
-from effx.errors import DTypeError, ShapeError, TreeError
 from effx.handlers.recursion.staging import align_constants
 from effx.ir.ops.custom import CustomBackward, CustomTangent
 from effx.ir.program import Program
-from effx.lax.control.closures import array_types, check_callable, convert_to_types, flatten_to_arrays
-from effx.tracing.arguments import callable_name, leaf_path
-from effx.tracing.traces import Types, positional_tree, trace_cached
-from effx.tree.registry import PyTree, PyTreeDef
+from effx.lax.control.closures import (
+    array_types,
+    check_callable,
+    check_inexact,
+    check_matches,
+    convert_to_types,
+    flatten_to_arrays,
+)
+from effx.tracing.arguments import callable_name
+from effx.tracing.traces import positional_tree, trace_cached
 
 __all__ = ["linear_call"]
 
@@ -58,13 +63,13 @@ def linear_call(
     residuals, residual_tree = flatten_to_arrays("residual_args", residual_args)
     linear, tree = flatten_to_arrays("linear_args", linear_args)
     known, types = array_types(residuals), array_types(linear)
-    _check_inexact("linear_args", linear_args, types)
+    check_inexact("linear_args", linear_args, types)
     there = trace_cached("linear_call", fun, positional_tree(residual_tree, tree), (*known, *types))
     example = there.out_tree.unflatten(there.out_types)
-    _check_inexact(f"the result of {callable_name(fun)}", example, there.out_types)
+    check_inexact(f"the result of {callable_name(fun)}", example, there.out_types)
     inputs = positional_tree(residual_tree, there.out_tree)
     back = trace_cached("linear_call", fun_transpose, inputs, (*known, *there.out_types))
-    _check_transpose_result(callable_name(fun_transpose), tree, types, back.out_tree, back.out_types)
+    check_matches(callable_name(fun_transpose), "linear_args", tree, types, back.out_tree, back.out_types)
     programs, constants = align_constants([there, back])
     results = _call(callable_name(fun), programs[0], programs[1], [*constants, *residuals], linear)
     result: Y = there.out_tree.unflatten(results)
@@ -83,28 +88,3 @@ def _call(
 
     op = CustomTangent(CustomBackward("linear_call", name, backward), program.out_types, n, 2 * n, program)
     return op(*known, *known, *convert_to_types(linear, program.in_types[n:]))
-
-
-def _check_inexact(which: str, value: PyTree, types: Types) -> None:
-    for i, t in enumerate(types):
-        if t.kind not in "fc":
-            raise DTypeError(
-                f"linear_call: {which}{leaf_path(value, i)} must be floating or complex, got {t!r}"
-            )
-
-
-def _check_transpose_result(
-    name: str, tree: PyTreeDef, types: Types, out_tree: PyTreeDef, out_types: Types
-) -> None:
-    """Raises an error for a transpose whose result does not match the linear arguments."""
-    if tree != out_tree:
-        raise TreeError(
-            f"linear_call: {name} must return the structure of linear_args, {tree}, got {out_tree}"
-        )
-    for i, (t, out) in enumerate(zip(types, out_types, strict=True)):
-        if not t.matches(out) and not (out.weak and out.shape == t.shape):
-            path = leaf_path(tree.unflatten(types), i)
-            kind = DTypeError if t.shape == out.shape else ShapeError
-            raise kind(
-                f"linear_call: {name} must return the types of linear_args: linear_args{path} is {t!r}, got {out!r}"
-            )

@@ -7,14 +7,21 @@ from typing import TypeVar
 from effx import handlers
 from effx.array import Array
 from effx.array.promotion import zeros
-from effx.errors import DTypeError, NoRuleError, ShapeError, TreeError, name_user_call
+from effx.errors import NoRuleError, TreeError, name_user_call
 from effx.handlers.recursion.staging import align_constants
 from effx.handlers.staging.stage import run_program, stage
 from effx.ir.ops.control import Call
 from effx.ir.ops.solve import LinearSolve, Root
 from effx.ir.program import Program, Staged
-from effx.lax.control.closures import array_types, check_callable, convert_to_types, flatten_to_arrays
-from effx.tracing.arguments import callable_name, leaf_path
+from effx.lax.control.closures import (
+    array_types,
+    check_callable,
+    check_inexact,
+    check_matches,
+    convert_to_types,
+    flatten_to_arrays,
+)
+from effx.tracing.arguments import callable_name
 from effx.tracing.traces import FunctionTrace, Types, positional_tree, trace_cached
 from effx.transforms.autodiff.core import linear_transpose
 from effx.tree.mapping import treedef_children, treedef_is_leaf
@@ -68,10 +75,11 @@ def custom_linear_solve(
     if transpose_solve is not None:
         check_callable("transpose_solve", transpose_solve)
     arrays, tree = flatten_to_arrays("b", b)
-    types = _check_inexact("b", b, arrays)
+    check_inexact("b", b, array_types(arrays))
+    types = tuple([x.type.strong() for x in arrays])
     inputs = positional_tree(tree)
     linear = trace_cached("custom_linear_solve", matvec, inputs, types)
-    _check_matches_right_hand_side(callable_name(matvec), "b", tree, types, linear.out_tree, linear.out_types)
+    check_matches(callable_name(matvec), "b", tree, types, linear.out_tree, linear.out_types)
     solver = trace_cached("custom_linear_solve", partial(solve, matvec), inputs, types)
     _check_solution(callable_name(solve), "b", tree, types, solver, has_aux)
     parts = [linear, solver]
@@ -142,10 +150,11 @@ def custom_root(
     for name, function in (("f", f), ("solve", solve), ("tangent_solve", tangent_solve)):
         check_callable(name, function)
     arrays, tree = flatten_to_arrays("initial_guess", initial_guess)
-    types = _check_inexact("initial_guess", initial_guess, arrays)
+    check_inexact("initial_guess", initial_guess, array_types(arrays))
+    types = tuple([x.type.strong() for x in arrays])
     inputs = positional_tree(tree)
     residual_trace = trace_cached("custom_root", f, inputs, types)
-    _check_matches_right_hand_side(
+    check_matches(
         callable_name(f),
         "initial_guess",
         tree,
@@ -186,7 +195,7 @@ def _stage_tangent_solve(
 
         def g(v: PyTree) -> PyTree:
             argument_arrays, v_tree = flatten_to_arrays("the argument of g", v)
-            _check_matches_right_hand_side(
+            check_matches(
                 name,
                 "initial_guess",
                 tree,
@@ -208,7 +217,7 @@ def _stage_tangent_solve(
 
         result = tangent_solve(g, tree.unflatten(arrays[k + n :]))
         leaves, out_tree = flatten_to_arrays(f"the result of {name}", result)
-        _check_matches_right_hand_side(name, "initial_guess", tree, types, out_tree, array_types(leaves))
+        check_matches(name, "initial_guess", tree, types, out_tree, array_types(leaves))
         return convert_to_types(leaves, types)
 
     tangent = stage(lambda arrays: solved(arrays, True), inputs, name, "custom_root")
@@ -217,19 +226,6 @@ def _stage_tangent_solve(
     except NoRuleError:
         back = None  # f's derivative cannot be transposed: only forward mode works
     return stage(matvec, inputs, "tangent", "custom_root").program, tangent, back
-
-
-def _check_inexact(name: str, value: PyTree, arrays: Sequence[Array]) -> Types:
-    """Returns the arrays' strong types.
-
-    Raises:
-        DTypeError: one is no floating or complex array.
-    """
-    for i, x in enumerate(arrays):
-        if x.type.kind not in "fc":
-            path = leaf_path(value, i)
-            raise DTypeError(f"{name_user_call()}: {name}{path} must be floating or complex, got {x.type!r}")
-    return tuple([x.type.strong() for x in arrays])
 
 
 def _check_solution(
@@ -250,25 +246,4 @@ def _check_solution(
             )
         out_tree = children[0]
     out_types = solver.out_types[: out_tree.num_leaves] if has_aux else solver.out_types
-    _check_matches_right_hand_side(name, like, tree, types, out_tree, out_types)
-
-
-def _check_matches_right_hand_side(
-    name: str,
-    like: str,
-    tree: PyTreeDef,
-    types: Types,
-    out_tree: PyTreeDef,
-    out_types: Types,
-    must: str = "must return",
-) -> None:
-    """Refuses a result of a user's function that is not like the right-hand side or guess."""
-    if tree != out_tree:
-        raise TreeError(f"{name_user_call()}: {name} {must} the structure of {like}, {tree}, got {out_tree}")
-    for i, (t, out) in enumerate(zip(types, out_types, strict=True)):
-        if not t.matches(out) and not (out.weak and out.shape == t.shape):
-            path = leaf_path(tree.unflatten(types), i)
-            kind = DTypeError if t.shape == out.shape else ShapeError
-            raise kind(
-                f"{name_user_call()}: {name} {must} the types of {like}: {like}{path} is {t!r}, got {out!r}"
-            )
+    check_matches(name, like, tree, types, out_tree, out_types)
