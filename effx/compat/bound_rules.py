@@ -86,15 +86,22 @@ def apply_jvp_rule(
         Zero(x.type.to_tangent_aval()) if t is None else t for x, t in zip(primals, tangents, strict=True)
     ]
     rule_results = rule(tuple(primals), tuple(moved), **params)
-    if not isinstance(rule_results, list | tuple) or len(rule_results) != 2:
-        raise TransformError(f"{operation_name(p.name, 'jvp')} must give a pair (result, tangent)")
-    ys = arrays_of(p, "jvp", rule_results[0])
-    out_tangents = entries(p, "jvp", rule_results[1]) if p.multiple_results else [rule_results[1]]
-    if len(out_tangents) != len(ys):
-        raise TransformError(
-            f"{operation_name(p.name, 'jvp')} gives {len(ys)} results, but {len(out_tangents)} tangents"
-        )
+    ys, out_tangents = _split_pair(p, "jvp", rule_results, ("tangent", "tangents"))
     return ys, tuple([_check_tangent(p, t, y) for t, y in zip(out_tangents, ys, strict=True)])
+
+
+def _split_pair(
+    p: Definition, rule_kind: str, rule_results: PyTree, nouns: tuple[str, str]
+) -> tuple[tuple[Array, ...], Sequence[PyTree]]:
+    """Returns the results that a rule gave, and what it gave for each; the nouns say what that is, in errors."""
+    rule_name = operation_name(p.name, rule_kind)
+    if not isinstance(rule_results, list | tuple) or len(rule_results) != 2:
+        raise TransformError(f"{rule_name} must give a pair (result, {nouns[0]})")
+    ys = arrays_of(p, rule_kind, rule_results[0])
+    items = entries(p, rule_kind, rule_results[1]) if p.multiple_results else [rule_results[1]]
+    if len(items) != len(ys):
+        raise TransformError(f"{rule_name} gives {len(ys)} results, but {len(items)} {nouns[1]}")
+    return ys, items
 
 
 def _check_tangent(p: Definition, t: PyTree, y: Array) -> Tangent:
@@ -182,13 +189,8 @@ def check_batching_result(p: Definition, rule_results: PyTree) -> tuple[tuple[Ar
     Raises:
         TransformError: it is no pair of results and their axes.
     """
+    ys, axes = _split_pair(p, "batching", rule_results, ("axis", "axes"))
     rule_name = operation_name(p.name, "batching")
-    if not isinstance(rule_results, list | tuple) or len(rule_results) != 2:
-        raise TransformError(f"{rule_name} must give a pair (result, axis)")
-    ys = arrays_of(p, "batching", rule_results[0])
-    axes = entries(p, "batching", rule_results[1]) if p.multiple_results else [rule_results[1]]
-    if len(axes) != len(ys):
-        raise TransformError(f"{rule_name} gives {len(ys)} results, but {len(axes)} axes")
     return ys, tuple([_check_axis(rule_name, a, y) for a, y in zip(axes, ys, strict=True)])
 
 
