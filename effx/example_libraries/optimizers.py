@@ -45,11 +45,7 @@ def zip(*sequences: Iterable[PyTree]) -> list[tuple[PyTree, ...]]:
     >>> zip([1, 2], "ab")
     [(1, 'a'), (2, 'b')]
     """
-    listed = [list(s) for s in sequences]
-    lengths = [len(s) for s in listed]
-    if len(set(lengths)) > 1:
-        raise ShapeError(f"zip: sequences must have one length, got {lengths}")
-    return list(builtins.zip(*listed, strict=True))
+    return _pair_elements("zip", sequences)
 
 
 def map(f: Callable[..., R], *sequences: Iterable[PyTree]) -> list[R]:
@@ -61,11 +57,15 @@ def map(f: Callable[..., R], *sequences: Iterable[PyTree]) -> list[R]:
     >>> map(lambda x, y: x + y, [1, 2], [3, 4])
     [4, 6]
     """
+    return [f(*values) for values in _pair_elements("map", sequences)]
+
+
+def _pair_elements(function_name: str, sequences: Iterable[Iterable[PyTree]]) -> list[tuple[PyTree, ...]]:
     listed = [list(s) for s in sequences]
     lengths = [len(s) for s in listed]
     if len(set(lengths)) > 1:
-        raise ShapeError(f"map: sequences must have one length, got {lengths}")
-    return [f(*values) for values in builtins.zip(*listed, strict=True)]
+        raise ShapeError(f"{function_name}: sequences must have one length, got {lengths}")
+    return list(builtins.zip(*listed, strict=True))
 
 
 class OptimizerState(NamedTuple):
