@@ -105,11 +105,15 @@ def bcoo_sort_indices(mat: M) -> M:
     >>> bcoo_sort_indices(BCOO((enp.array([1, 2]), enp.array([[1], [0]])), shape=(2,))).data.tolist()
     [2, 1]
     """
-    data, indices = _sort_entries(*mat.clean())
+    return restore_batch(mat, *_sort_entries(*mat.clean()), unique=mat.unique_indices)
+
+
+def restore_batch(mat: M, data: Array, indices: Array, *, unique: bool) -> M:
+    """Returns the array with other entries, in order, given with its batch axes as one."""
     batch = mat.batch_shape
     return mat.with_entries(
         data.reshape(batch + data.shape[1:]), indices.reshape(batch + indices.shape[1:]), mat.sparse_shape,
-        ordered=True, unique=mat.unique_indices,
+        ordered=True, unique=unique,
     )  # fmt: skip
 
 
@@ -141,7 +145,7 @@ def bcoo_sum_duplicates(mat: M, nse: int | None = None) -> M:
 def sum_duplicate_entries(mat: M, nse: int | None, *, remove_zeros: bool) -> M:
     """Returns `bcoo_sum_duplicates`, without the stored zeros if they are to be removed."""
     data, indices = mat.clean()
-    sizes, batch = mat.sparse_shape, mat.batch_shape
+    sizes = mat.sparse_shape
     if nse is None:
         count = _count_distinct(data, indices, sizes, remove_zeros).max(initial=0)
         try:
@@ -151,13 +155,7 @@ def sum_duplicate_entries(mat: M, nse: int | None, *, remove_zeros: bool) -> M:
                 f"{name_user_call()}: nse must be given where the coordinates {mat.indices.type!r} are abstract"
             ) from error
     summed_data, at = _sum_duplicates(data, indices, sizes, check_int("nse", nse), remove_zeros)
-    return mat.with_entries(
-        summed_data.reshape(batch + summed_data.shape[1:]),
-        at.reshape(batch + at.shape[1:]),
-        sizes,
-        ordered=True,
-        unique=True,
-    )
+    return restore_batch(mat, summed_data, at, unique=True)
 
 
 def _without_zeros(data: Array, indices: Array, sizes: Shape) -> Array:
@@ -203,17 +201,22 @@ def limit_nse(mat: M) -> M:
     return mat if mat.nse <= most else sum_duplicate_entries(mat, most, remove_zeros=False)
 
 
+def check_axis_counts(n_batch: int, n_dense: int, ndim: int, of: object) -> None:
+    """Refuses numbers of batch and dense axes that an array, shown in the error, does not have."""
+    if n_batch < 0 or n_dense < 0 or n_batch + n_dense > ndim:
+        raise ShapeError(
+            f"{name_user_call()}: n_batch + n_dense must be from 0 to the number of axes, "
+            f"got {n_batch} + {n_dense} for {of!r}"
+        )
+
+
 def entries_from_dense(
     mat: Operand, nse: int | None, n_batch: int, n_dense: int, index_dtype: DTypeLike
 ) -> tuple[Array, Array, Shape]:
     """Returns data, indices and shape of a dense array; a row of dense elements is stored if one is not 0."""
     x = enp.asarray(mat)
     batch, dense = check_int("n_batch", n_batch), check_int("n_dense", n_dense)
-    if batch < 0 or dense < 0 or batch + dense > x.ndim:
-        raise ShapeError(
-            f"{name_user_call()}: n_batch + n_dense must be from 0 to the number of axes, "
-            f"got {batch} + {dense} for {x.type!r}"
-        )
+    check_axis_counts(batch, dense, x.ndim, x.type)
     sizes = x.shape[batch : x.ndim - dense]
     flat = x.reshape((math.prod(x.shape[:batch]), math.prod(sizes), *x.shape[x.ndim - dense :]))
     mask = (flat != 0).any(tuple(range(2, flat.ndim)))

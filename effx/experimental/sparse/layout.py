@@ -13,7 +13,7 @@ from effx.array import Array
 from effx.errors import ShapeError, name_user_call
 from effx.experimental.sparse.base import SparseEfficiencyError, SparseEfficiencyWarning
 from effx.experimental.sparse.coordinates import M, Shape, append_unit_axes
-from effx.experimental.sparse.entries import limit_nse, unravel_positions
+from effx.experimental.sparse.entries import check_axis_counts, limit_nse, unravel_positions
 from effx.lax.operands import check_int
 
 __all__ = [
@@ -81,10 +81,7 @@ def bcoo_update_layout(
         raise ShapeError(
             f"{name_user_call()}: on_inefficient must be 'error', 'warn' or None, got {on_inefficient!r}"
         )
-    if batch < 0 or dense < 0 or batch + dense > mat.ndim:
-        raise ShapeError(
-            f"{name_user_call()}: n_batch + n_dense must be from 0 to the number of axes, got {batch} + {dense} for {mat!r}"
-        )
+    check_axis_counts(batch, dense, mat.ndim, mat)
     if batch == mat.n_batch and dense == mat.n_dense:
         return mat
     rest = math.prod(mat.shape[batch : mat.ndim - dense])

@@ -17,7 +17,13 @@ from effx.array import Array, Operand
 from effx.dtypes import DTypeLike
 from effx.errors import DTypeError, ShapeError, ShardingError, name_user_call
 from effx.experimental.sparse.coordinates import CoordinateArray, M, append_unit_axes, batch_and_coordinates
-from effx.experimental.sparse.entries import is_in_bounds, limit_nse, sort_order, sum_duplicate_entries
+from effx.experimental.sparse.entries import (
+    is_in_bounds,
+    limit_nse,
+    restore_batch,
+    sort_order,
+    sum_duplicate_entries,
+)
 from effx.experimental.sparse.layout import bcoo_update_layout
 from effx.ir.passes.sharding_propagation import allow_unresolved
 from effx.lax.operands import check_int
@@ -100,7 +106,7 @@ def bcoo_multiply_sparse(lhs: M, rhs: M) -> M:
         raise ShapeError(
             f"bcoo_multiply_sparse: shapes and numbers of batch and dense axes must agree, got {lhs!r} and {rhs!r}"
         )
-    sizes, batch = lhs.sparse_shape, lhs.batch_shape
+    sizes = lhs.sparse_shape
     (x, at), (y, to) = [sum_duplicate_entries(m, m.nse, remove_zeros=False).clean() for m in (lhs, rhs)]
     n, m = lhs.nse, rhs.nse
     nse = min(n, m)
@@ -124,13 +130,7 @@ def bcoo_multiply_sparse(lhs: M, rhs: M) -> M:
         product = x[rows, left] * y[rows, right]
         data = enp.where(append_unit_axes(stored, product.ndim), product, enp.zeros((), product.dtype))
         indices = enp.where(stored[..., None], at[rows, left], np.asarray(sizes, at.dtype))
-    return lhs.with_entries(
-        data.reshape(batch + data.shape[1:]),
-        indices.reshape(batch + indices.shape[1:]),
-        sizes,
-        ordered=True,
-        unique=True,
-    )
+    return restore_batch(lhs, data, indices, unique=True)
 
 
 @overload
