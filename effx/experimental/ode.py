@@ -20,6 +20,7 @@ from effx.array.promotion import as_operand, convert, zeros
 from effx.array.shaping import concatenate
 from effx.errors import DTypeError, ShapeError, TransformError, TreeError
 from effx.flatten_util import ravel_pytree
+from effx.ir.ops.groups import place_at
 from effx.ir.values.scalars import scalar
 from effx.lax.control.loops import while_loop
 from effx.lax.control.scans import scan
@@ -265,10 +266,11 @@ def _integrate_adjoint(function: Slope, how: OdeSettings, residuals: PyTree, ct:
     start = zeros(ys[0].type.strong()), [zeros(x.type.strong()) for x in chosen]
     (p, grown), times = scan(to_the_one_before, start, (ys[1:], t[1:], t[:-1], ct[1:]), reverse=True)
     first = -arithmetic.real(reducing.sum(of(ys[0], t[0], chosen) * p))
-    of_leaves: list[Array | None] = [None] * len(leaves)
-    for i, x in zip(active, grown, strict=True):
-        of_leaves[i] = x
-    return p + ct[0], concatenate([convert(first, t.type.dtype)[None], times], 0), tuple(of_leaves)
+    return (
+        p + ct[0],
+        concatenate([convert(first, t.type.dtype)[None], times], 0),
+        tuple(place_at(active, grown, len(leaves))),
+    )
 
 
 _solved.defvjp(_integrate_forward, _integrate_adjoint)

@@ -25,6 +25,18 @@ def split_into(values: Sequence[T], *sizes: int) -> list[Sequence[T]]:
     return parts
 
 
+def place_at(indices: Iterable[int], values: Iterable[T], count: int) -> list[T | None]:
+    """Returns `count` entries: values at their indices, and None elsewhere.
+
+    >>> place_at((2, 0), "ab", 4)
+    ['b', None, 'a', None]
+    """
+    placed: list[T | None] = [None] * count
+    for i, value in zip(indices, values, strict=True):
+        placed[i] = value
+    return placed
+
+
 @final
 @attrs.frozen
 class LoopOperands(Generic[T]):

@@ -15,6 +15,7 @@ import effx.numpy as enp
 from effx import Array
 from effx.errors import TransformError
 from effx.handling import ArrayOperation, BoxHandler, Frame, Linear, Structural, ops
+from effx.ir.ops.groups import place_at
 
 __all__ = ["Jet", "Jets", "integrated", "padded"]
 
@@ -87,10 +88,7 @@ class Jets(BoxHandler[Jet]):
         rule = rules.jvp
 
         def tangent(values: list[Array], velocities: list[Array]) -> list[Array]:
-            moved: list[Array | None] = [None] * len(xs)
-            for i, v in zip(active_operands, velocities, strict=True):
-                moved[i] = v
-            ys, dys = rule(constants, values, moved)
+            ys, dys = rule(constants, values, place_at(active_operands, velocities, len(xs)))
             return [*ys, *[enp.zeros_like(y) if d is None else d for y, d in zip(ys, dys, strict=True)]]
 
         lowered = _run_at_lower_order(self.order, xs, active_operands, tangent)

@@ -17,6 +17,7 @@ from effx.array.promotion import as_operand
 from effx.array.shaping import moveaxis
 from effx.effects import current_frame
 from effx.errors import BackendError, DeviceCountError, ShapeError
+from effx.ir.ops.groups import place_at
 from effx.lower.placement import processes
 from effx.lower.placement.backends import devices as devices_of
 from effx.lower.placement.backends import is_local
@@ -231,10 +232,7 @@ class ParallelFunction(Function[Any, Any]):
             raise ShapeError(
                 f"pmap: axis_size of {name} is {axis_size}, but the processes together have {len(candidates)} rows"
             )
-        leaf_axes: list[int | None] = [None] * len(leaves)
-        for i, axis in zip(indices, axes, strict=True):
-            leaf_axes[i] = axis
-        return ProcessDevices(name, candidates, tuple(local)), leaf_axes
+        return ProcessDevices(name, candidates, tuple(local)), place_at(indices, axes, len(leaves))
 
     def global_function(self, devices: ProcessDevices) -> Jitted[Any, Any]:
         """Returns the function of arrays on the devices of all processes."""
