@@ -15,7 +15,6 @@ from effx.effects import current_frame
 from effx.errors import DTypeError, ShapeError
 from effx.ir.ops.convert import Copy
 from effx.ir.ops.shape import Iota, Pad, Reverse
-from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import Shape, array_type
 from effx.ir.values.scalars import scalar
 from effx.lax.operands import check_count, check_int
@@ -176,11 +175,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
     >>> broadcast_shapes((2, 1), 3)
     (2, 3)
     """
-    checked = [shaping.to_shape(s) for s in shapes]
-    for sizes in checked:
-        if any([not is_symbolic(n) and n < 0 for n in sizes]):
-            raise ShapeError(f"broadcast_shapes: sizes must not be negative, got {list(sizes)}")
-    return promotion.broadcast_shapes(*checked)
+    return lax.broadcast_shapes(*[shaping.to_shape(s) for s in shapes])
 
 
 def _at_least_ndim(arrays: tuple[Operand, ...], ndim: int) -> Any:
