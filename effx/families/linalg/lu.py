@@ -20,6 +20,7 @@ from effx.families.linalg.matrices import (
     call_expanded,
     call_kernel,
     check_matrix,
+    check_system,
     diagonal,
     emit_empty_results,
     emits_kernel,
@@ -321,12 +322,7 @@ class Solve(Singleton, MatrixOperation):
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The type of b."""
-        check_arity(self, types, 2)
-        a, b = types
-        check_matrix(a, "a", square=True, function_name=self.name)
-        check_matrix(b, "b", function_name=self.name)
-        if a.dtype != b.dtype:
-            raise DTypeError(f"solve: operand dtypes differ: a is {a!r}, b is {b!r}")
+        a, b = check_system(self, types)
         if a.shape[:-1] != b.shape[:-1]:
             raise ShapeError(
                 f"solve: batch axes and rows of a and b must be the same: a is {a!r}, b is {b!r}"

@@ -31,6 +31,7 @@ from effx.handling import (
     materialize,
     vmap_rule,
 )
+from effx.ir.ops.base import check_arity
 from effx.ir.passes.sharding_propagation import DimensionShardings, OperandShardings, sharding_rule
 from effx.ir.passes.sharding_rules import shard_leading_axes
 from effx.ir.values.scalars import scalar
@@ -128,6 +129,17 @@ def check_matrix(
         raise ShapeError(
             f"{function_name or name_user_call()}: {operand_name} must be square in its last two axes, got {t!r}"
         )
+
+
+def check_system(op: Operation[object], types: tuple[ArrayType, ...]) -> tuple[ArrayType, ArrayType]:
+    """Returns the types of a solver's operands, square matrices a and right-hand sides b of their dtype."""
+    check_arity(op, types, 2)
+    a, b = types
+    check_matrix(a, "a", square=True, function_name=op.name)
+    check_matrix(b, "b", function_name=op.name)
+    if a.dtype != b.dtype:
+        raise DTypeError(f"{op.name}: operand dtypes differ: a is {a!r}, b is {b!r}")
+    return a, b
 
 
 def real_type(t: ArrayType, *shape: int) -> ArrayType:

@@ -7,14 +7,14 @@ import numpy as np
 
 from effx.array import Array, triangles
 from effx.array.shaping import matrix_transpose
-from effx.errors import DTypeError, ShapeError
+from effx.errors import ShapeError
 from effx.families.linalg.matrices import (
     Axis,
     Data,
     MatrixOperation,
     batch_systems,
     call_kernel,
-    check_matrix,
+    check_system,
     emit_empty_results,
     lapack_option,
     multiply,
@@ -38,7 +38,6 @@ from effx.handling import (
     transpose_rule,
     vmap_rule,
 )
-from effx.ir.ops.base import check_arity
 
 __all__ = ["TriangularSolve"]
 
@@ -65,12 +64,7 @@ class TriangularSolve(MatrixOperation):
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The type of b."""
-        check_arity(self, types, 2)
-        a, b = types
-        check_matrix(a, "a", square=True, function_name=self.name)
-        check_matrix(b, "b", function_name=self.name)
-        if a.dtype != b.dtype:
-            raise DTypeError(f"triangular_solve: operand dtypes differ: a is {a!r}, b is {b!r}")
+        a, b = check_system(self, types)
         if a.shape[:-2] != b.shape[:-2]:
             raise ShapeError(f"triangular_solve: batch axes differ: a is {a!r}, b is {b!r}")
         axis = b.ndim - 2 if self.left_side else b.ndim - 1
