@@ -176,6 +176,15 @@ class Convolution(ArrayOperation):
                 f"convolution: the result's features in rhs {rhs!r}, {o}, do not divide into {groups * batches} groups"
             )
 
+    def split_padding(self) -> "tuple[s.Pad, Convolution]":
+        """Returns what adds the zeros around and between the elements of lhs, and the convolution of its result."""
+        low, high, interior = ([0] * len(self.lhs_axes) for _ in range(3))
+        for i, axis in enumerate(self.lhs_axes[2:]):
+            low[axis], high[axis], interior[axis] = self.low[i], self.high[i], self.lhs_dilation[i] - 1
+        none, ones = (0,) * len(self.low), (1,) * len(self.low)
+        unpadded = attrs.evolve(self, low=none, high=none, lhs_dilation=ones)
+        return s.Pad(tuple(low), tuple(high), tuple(interior)), unpadded
+
 
 @sharding_rule(Convolution)
 def infer_convolution_sharding(op: Convolution, shardings: OperandShardings) -> list[DimensionShardings]:
@@ -442,12 +451,8 @@ def emit_convolution(body: Body, op: Convolution, inputs: tuple[Atom, ...], outp
 
 def _emit_padding(body: Body, x: str, t: ArrayType, op: Convolution) -> tuple[str, ArrayType, Convolution]:
     """Writes zeros around and between the elements of lhs; returns the convolution of that, which adds none."""
-    low, high, interior = ([0] * t.ndim for _ in range(3))
-    for i, axis in enumerate(op.lhs_axes[2:]):
-        low[axis], high[axis], interior[axis] = op.low[i], op.high[i], op.lhs_dilation[i] - 1
-    out = s.Pad(tuple(low), tuple(high), tuple(interior)).infer(t, array_type(t.dtype))
-    padded = sizes.pad(
-        body, x, t, body.constant(0, array_type(t.dtype)), out, low=low, high=high, interior=interior
-    )
-    none, ones = (0,) * len(op.low), (1,) * len(op.low)
-    return padded, out, attrs.evolve(op, low=none, high=none, lhs_dilation=ones)
+    pad, unpadded = op.split_padding()
+    out = pad.infer(t, array_type(t.dtype))
+    zero = body.constant(0, array_type(t.dtype))
+    padded = sizes.pad(body, x, t, zero, out, low=pad.low, high=pad.high, interior=pad.interior)
+    return padded, out, unpadded

@@ -358,15 +358,11 @@ def _(site: Here, op: ops.Convolution, lhs: Padded, rhs: Padded) -> PyTree:
         )
     if not has_symbolic((*op.low, *op.high)):
         return result(site, handler.fixed(op)(handler.filled(lhs, along, 0), rhs.value))
-    low, high, interior = ([0] * len(lhs.shape) for _ in range(3))
-    for i, axis in enumerate(op.lhs_axes[2:]):
-        low[axis], high[axis], interior[axis] = op.low[i], op.high[i], op.lhs_dilation[i] - 1
-    around = ops.Pad(tuple(low), tuple(high), tuple(interior))
+    around, unpadded = op.split_padding()
     out = around.infer(site.types[0], site.types[0].with_shape(())).shape
     padded = Padded(handler.filled(lhs, along, 0), lhs.shape)
     y = pad_operand(handler, around, padded, enp.zeros((), lhs.value.dtype), out)
-    none, ones = (0,) * len(op.low), (1,) * len(op.low)
-    return result(site, attrs.evolve(op, low=none, high=none, lhs_dilation=ones)(y, rhs.value))
+    return result(site, unpadded(y, rhs.value))
 
 
 # --- loops ------------------------------------------------------------------------------------------------
