@@ -19,7 +19,7 @@ from effx.handlers.staging.stage import Recorder
 from effx.ir.ops.base import TupleOperation
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.convert import OptimizationBarrier
-from effx.ir.program import Atom, Equation, Program, Var, effect_row
+from effx.ir.program import Atom, Equation, Program, Var
 from effx.ir.types import ArrayType
 
 R = TypeVar("R")
@@ -106,13 +106,7 @@ class LinearRecorder(Handler):
             cast("Atom", x.payload) if type(x) is Box and x.frame is frame else recorder.capture(x)
             for x in results
         ]
-        program = Program(
-            (*[var for _, var in recorder.captured], *inputs),
-            tuple(recorder.equations),
-            tuple(outputs),
-            name,
-            effect_row(recorder.equations),
-        )
+        program = recorder.make_program(inputs, outputs, name)
         return LinearProgram(program, tuple([x for x, _ in recorder.captured]))
 
 

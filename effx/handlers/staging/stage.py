@@ -81,6 +81,16 @@ class Recorder:
         self.captured.append((x, var))
         return var
 
+    def make_program(self, inputs: Sequence[Var], outputs: Sequence[Atom], name: str) -> Program:
+        """Returns what was recorded as a program: of the captured values, and then the inputs."""
+        return Program(
+            (*[var for _, var in self.captured], *inputs),
+            tuple(self.equations),
+            tuple(outputs),
+            name,
+            effect_row(self.equations),
+        )
+
     def relative_scope(self) -> str:
         """Returns the current name stack within the recording."""
         scope = current_scope.get()
@@ -236,13 +246,7 @@ def stage(
                     surrounding_scope.set(outer_scope_around)
                 finally:
                     scope_read_flag.set(outer_scope_asked)
-    program = Program(
-        (*[var for _, var in recorder.captured], *inputs),
-        tuple(recorder.equations),
-        tuple(outputs),
-        name,
-        effect_row(recorder.equations),
-    )
+    program = recorder.make_program(inputs, outputs, name)
     if check_tracer_leaks.value:
         from effx.handlers.staging.leaks import check_leaks  # a search of all objects
 
