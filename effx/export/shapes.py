@@ -5,10 +5,9 @@ from typing import Any
 
 from effx import dtypes
 from effx.array.promotion import as_operand
-from effx.errors import TreeError
 from effx.ir.sizes.bounds import bounds
 from effx.ir.sizes.dimensions import SymbolicScope, is_symbolic
-from effx.ir.sizes.shape_text import symbolic_shape
+from effx.ir.sizes.shape_text import spread_shape_texts, symbolic_shape
 from effx.transforms.jit.stages import ShapeDtypeStruct
 from effx.tree.registry import PyTree, flatten
 
@@ -70,15 +69,8 @@ def symbolic_args_specs(
     where = SymbolicScope(tuple(constraints)) if scope is None else scope
     texts, tree = flatten(shapes_specs, lambda x: x is None or isinstance(x, str))
     leaves, args_tree = flatten(args)
-    try:
-        groups = tree.flatten_up_to(args)
-    except (ValueError, TypeError, KeyError) as error:
-        raise TreeError(
-            f"symbolic_args_specs: the shapes must have the structure of the arguments, or its beginning: {error}"
-        ) from error
-    shape_texts = [text for text, group in zip(texts, groups, strict=True) for _ in flatten(group)[0]]
     results = []
-    for text, leaf in zip(shape_texts, leaves, strict=True):
+    for text, leaf in zip(spread_shape_texts(texts, tree, args), leaves, strict=True):
         if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
             leaf = as_operand(leaf).type
         shape = symbolic_shape(text, scope=where, like=leaf.shape)

@@ -12,11 +12,14 @@ constraint  = size (">=" | "<=" | "==") size
 
 import re
 from collections.abc import Sequence
-from typing import final
+from typing import TypeVar, final
 
+from effx.errors import TreeError, name_user_call
 from effx.ir.sizes.dimensions import NO_CONSTRAINTS, SymbolicScope, dimension_variable
 from effx.ir.sizes.division import apply_function
+from effx.tree.registry import PyTree, PyTreeDef, flatten
 
+T = TypeVar("T")
 FUNCTIONS = ("floordiv", "mod", "max", "min")
 _TOKEN = re.compile(r"\s*(?:(?P<number>\d+)|(?P<name>[^\W\d]\w*)|(?P<mark>\.\.\.|>=|<=|==|[-+*^(),]))")
 
@@ -237,3 +240,18 @@ def format_shape(shape: Sequence[int]) -> str:
     """Returns a shape as text that `symbolic_shape` reads: `(b, 2*n)`."""
     sizes = ", ".join(map(str, shape))
     return f"({sizes},)" if len(shape) == 1 else f"({sizes})"
+
+
+def spread_shape_texts(texts: Sequence[T], tree: PyTreeDef, args: PyTree) -> list[T]:
+    """Returns a text for each leaf of arguments, from texts in the tree's structure, each for all leaves below it.
+
+    Raises:
+        TreeError: the tree is not the beginning of the arguments' structure.
+    """
+    try:
+        groups = tree.flatten_up_to(args)
+    except (ValueError, TypeError, KeyError) as error:
+        raise TreeError(
+            f"{name_user_call()}: the shapes must have the structure of the arguments, or its beginning: {error}"
+        ) from error
+    return [text for text, group in zip(texts, groups, strict=True) for _ in flatten(group)[0]]

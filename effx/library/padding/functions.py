@@ -8,7 +8,7 @@ import effx.numpy as enp
 from effx import Array, tree
 from effx.errors import ShapeError, TransformError, TreeError, check_function, name_user_call
 from effx.ir.sizes.dimensions import SymbolicScope
-from effx.ir.sizes.shape_text import format_shape, symbolic_shape
+from effx.ir.sizes.shape_text import format_shape, spread_shape_texts, symbolic_shape
 from effx.ir.sizes.solving import plan_solution, solve
 from effx.library.padding import rules as rules  # registers them
 from effx.library.padding.handler import Padded, Padding
@@ -27,16 +27,10 @@ def _parse_specs(specs: PyTree, args: PyTree, scope: SymbolicScope) -> list[tupl
             raise TransformError(
                 f"{name_user_call()}: shapes are given as text, got {text!r} of type {type(text).__name__}"
             )
-    try:
-        groups = form.flatten_up_to(args)
-    except (ValueError, TypeError, KeyError) as error:
-        raise TreeError(
-            f"{name_user_call()}: the shapes must have the structure of the arguments, or its beginning: {error}"
-        ) from None
-    results = []
-    for text, group in zip(texts, groups, strict=True):
-        results += [symbolic_shape(text, scope=scope, like=enp.shape(x)) for x in tree.leaves(group)]
-    return results
+    return [
+        symbolic_shape(text, scope=scope, like=enp.shape(x))
+        for text, x in zip(spread_shape_texts(texts, form, args), tree.leaves(args), strict=True)
+    ]
 
 
 def mask(
