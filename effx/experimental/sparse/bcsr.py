@@ -15,10 +15,14 @@ from effx.experimental.sparse.base import JAXSparse, check_scipy_matrix
 from effx.experimental.sparse.bcoo import BCOO
 from effx.experimental.sparse.compressed import row_numbers, row_starts
 from effx.experimental.sparse.entries import bcoo_extract
-from effx.experimental.sparse.layout import bcoo_broadcast_in_dim, bcoo_concatenate, bcoo_update_layout
+from effx.experimental.sparse.layout import (
+    bcoo_broadcast_in_dim,
+    bcoo_concatenate,
+    bcoo_update_layout,
+    parse_broadcast,
+)
 from effx.experimental.sparse.products import DimensionNumbers, bcoo_dot_general, with_user_sharding
 from effx.ir.passes.sharding_propagation import allow_unresolved
-from effx.lax.operands import check_int
 from effx.lax.products import PrecisionLike
 from effx.lax.shape import broadcast_in_dim
 from effx.transforms.placement.out_sharding import OutSharding
@@ -312,22 +316,12 @@ def bcsr_broadcast_in_dim(mat: BCSR, *, shape: Sequence[int], broadcast_dimensio
     >>> bcsr_broadcast_in_dim(BCSR.fromdense(enp.eye(2)), shape=(3, 2, 2), broadcast_dimensions=(1, 2))
     BCSR(float32[3, 2, 2], nse=2, n_batch=1)
     """
-    function_name, sizes = (
-        "bcsr_broadcast_in_dim",
-        tuple([check_int("shape", n) for n in shape]),
-    )
-    axes = [check_int("broadcast_dimensions", k) for k in broadcast_dimensions]
+    sizes, axes, fits = parse_broadcast(mat.shape, shape, broadcast_dimensions)
     b = mat.n_batch
-    fits = len(axes) == mat.ndim and axes == sorted({*axes}) and all([0 <= k < len(sizes) for k in axes])
-    if (
-        not fits
-        or any([n not in (1, sizes[k]) for n, k in zip(mat.shape, axes, strict=True)])
-        or axes[b] + 1 != axes[b + 1]
-    ):
+    if not fits or axes[b] + 1 != axes[b + 1]:
         raise ShapeError(
-            f"{function_name}: {mat!r} does not fit shape {sizes} with broadcast_dimensions {tuple(axes)}, or an axis "
-            "is new "
-            "between rows and columns"
+            f"bcsr_broadcast_in_dim: {mat!r} does not fit shape {sizes} with broadcast_dimensions {tuple(axes)}, or an "
+            "axis is new between rows and columns"
         )
     first = axes[b]
     if sizes[first : first + 2] != mat.shape[b : b + 2]:  # elements are repeated along rows or columns

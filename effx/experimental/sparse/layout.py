@@ -123,6 +123,12 @@ def grid_coordinates(sizes: Shape, dtype: np.dtype) -> np.ndarray:
     )
 
 
+def match_layouts(mats: Sequence[M]) -> list[M]:
+    """Returns arrays with as few batch and dense axes as any of them has."""
+    batch, dense = min([m.n_batch for m in mats]), min([m.n_dense for m in mats])
+    return [bcoo_update_layout(m, n_batch=batch, n_dense=dense, on_inefficient=None) for m in mats]
+
+
 def _batch_to_sparse(mat: M, k: int) -> M:
     data, indices = mat.entries()
     remaining_shape, moved = mat.batch_shape[: mat.n_batch - k], mat.batch_shape[mat.n_batch - k :]
@@ -256,6 +262,21 @@ def bcoo_squeeze(arr: M, *, dimensions: Sequence[int]) -> M:
     )  # fmt: skip
 
 
+def parse_broadcast(
+    old_shape: Shape, shape: Sequence[int], broadcast_dimensions: Sequence[int]
+) -> tuple[Shape, list[int], bool]:
+    """Returns the shape of a broadcast, the axis there of each old axis, and whether the old shape fits."""
+    sizes = tuple([check_int("shape", n) for n in shape])
+    axes = [check_int("broadcast_dimensions", k) for k in broadcast_dimensions]
+    fits = (
+        len(axes) == len(old_shape)
+        and axes == sorted({*axes})
+        and all([0 <= k < len(sizes) for k in axes])
+        and all([n in (1, sizes[k]) for n, k in zip(old_shape, axes, strict=True)])
+    )
+    return sizes, axes, fits
+
+
 def bcoo_broadcast_in_dim(mat: M, *, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> M:
     """Return the array repeated along new axes and axes of size 1.
 
@@ -275,15 +296,10 @@ def bcoo_broadcast_in_dim(mat: M, *, shape: Sequence[int], broadcast_dimensions:
     >>> bcoo_broadcast_in_dim(BCOO.fromdense(enp.ones(3)), shape=(2, 3), broadcast_dimensions=(1,)).nse
     6
     """
-    function_name, sizes = (
-        "bcoo_broadcast_in_dim",
-        tuple([check_int("shape", n) for n in shape]),
-    )
-    axes = [check_int("broadcast_dimensions", k) for k in broadcast_dimensions]
-    fits = len(axes) == mat.ndim and axes == sorted({*axes}) and all([0 <= k < len(sizes) for k in axes])
-    if not fits or any([n not in (1, sizes[k]) for n, k in zip(mat.shape, axes, strict=True)]):
+    sizes, axes, fits = parse_broadcast(mat.shape, shape, broadcast_dimensions)
+    if not fits:
         raise ShapeError(
-            f"{function_name}: {mat!r} does not fit shape {sizes} with broadcast_dimensions {tuple(axes)}"
+            f"bcoo_broadcast_in_dim: {mat!r} does not fit shape {sizes} with broadcast_dimensions {tuple(axes)}"
         )
     b, s = mat.n_batch, mat.n_batch + mat.n_sparse
     batch = axes[b - 1] + 1 if b else 0

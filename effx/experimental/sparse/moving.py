@@ -21,6 +21,7 @@ from effx.experimental.sparse.layout import (
     bcoo_squeeze,
     bcoo_transpose,
     bcoo_update_layout,
+    match_layouts,
 )
 from effx.experimental.sparse.products import bcoo_dot_general
 from effx.experimental.sparse.slicing import bcoo_dynamic_slice, bcoo_rev, bcoo_slice
@@ -99,9 +100,7 @@ def _(op: s.Concatenate, *xs: Payload) -> Payload:
         return op(*[x for x in xs if isinstance(x, Array)])
     if len(mats) < len(xs):
         refuse_operation(op, *xs, why="takes sparse arrays or dense ones")
-    batch, dense = min([m.n_batch for m in mats]), min([m.n_dense for m in mats])
-    same = [bcoo_update_layout(m, n_batch=batch, n_dense=dense, on_inefficient=None) for m in mats]
-    return bcoo_concatenate(same, dimension=op.axis)
+    return bcoo_concatenate(match_layouts(mats), dimension=op.axis)
 
 
 @Sparsify.rule(s.Slice)

@@ -18,7 +18,7 @@ from effx.experimental.sparse.bcoo import BCOO, add_sparse, is_stored, unify_lay
 from effx.experimental.sparse.coordinates import append_unit_axes
 from effx.experimental.sparse.entries import bcoo_extract, sum_duplicate_entries
 from effx.experimental.sparse.handler import Dense, Payload, Sparsify, constant_operand, refuse_operation
-from effx.experimental.sparse.layout import bcoo_update_layout
+from effx.experimental.sparse.layout import match_layouts
 from effx.experimental.sparse.products import bcoo_multiply_dense, bcoo_multiply_sparse
 from effx.handling import Elementwise, Linear, Operation, Site, array_type, isolated
 from effx.ir.ops import elementwise as e
@@ -103,8 +103,8 @@ def align_coordinates(mats: Sequence[BCOO]) -> list[BCOO]:
         return [m if m.unique_indices else sum_duplicate_entries(m, m.nse, remove_zeros=False)]
     if all([m.indices is mats[0].indices for m in mats]) and len({m.n_dense for m in mats}) == 1:
         return [one for m in mats for one in align_coordinates([m])]
-    batch, dense = min([m.n_batch for m in mats]), min([m.n_dense for m in mats])
-    same = [bcoo_update_layout(m, n_batch=batch, n_dense=dense, on_inefficient=None) for m in mats]
+    same = match_layouts(mats)
+    batch = same[0].n_batch
     entries = [m.entries() for m in same]
     dtype = enp.result_type(*[at.dtype for _, at in entries])
     at = enp.concatenate([at.astype(dtype) for _, at in entries], batch)
