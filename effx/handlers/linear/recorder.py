@@ -102,10 +102,7 @@ class LinearRecorder(Handler):
     ) -> LinearProgram:
         """Closes the recording: `results` are boxes of the frame, or known values."""
         recorder = cast("Recorder", frame.state)
-        outputs: list[Atom] = [
-            cast("Atom", x.payload) if type(x) is Box and x.frame is frame else recorder.capture(x)
-            for x in results
-        ]
+        outputs = [_operand_atom(recorder, frame, x) for x in results]
         program = recorder.make_program(inputs, outputs, name)
         return LinearProgram(program, tuple([x for x, _ in recorder.captured]))
 
