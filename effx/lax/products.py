@@ -150,6 +150,17 @@ DotDimensionNumbers = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
 """((contracting axes of lhs, of rhs), (batch axes of lhs, of rhs))."""
 
 
+def split_dot_numbers(what: str, numbers: DotDimensionNumbers) -> DotDimensionNumbers:
+    """Returns contracting and batch axes, each a pair of those of lhs and rhs."""
+    try:
+        (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = numbers
+    except (TypeError, ValueError):
+        raise ShapeError(
+            f"{what} must be ((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch)), got {numbers!r}"
+        ) from None
+    return (lhs_contract, rhs_contract), (lhs_batch, rhs_batch)
+
+
 def dot_general(
     lhs: Operand,
     rhs: Operand,
@@ -186,13 +197,9 @@ def dot_general(
         return apply_with_sharding(
             out_sharding, dot_general, lhs, rhs, dimension_numbers, precision, preferred_element_type
         )
-    try:
-        (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
-    except (TypeError, ValueError):
-        raise ShapeError(
-            f"dot_general: dimension_numbers must be ((lhs_contracting, rhs_contracting), "
-            f"(lhs_batch, rhs_batch)), got {dimension_numbers!r}"
-        ) from None
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = split_dot_numbers(
+        "dot_general: dimension_numbers", dimension_numbers
+    )
     op = DotGeneral(
         int_tuple("lhs contracting axes", lhs_contract),
         int_tuple("rhs contracting axes", rhs_contract),

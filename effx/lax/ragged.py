@@ -16,7 +16,7 @@ from effx.families.ragged import GroupedMatmul, GroupedOuter, group_bounds
 from effx.ir.ops.linalg import DotGeneral
 from effx.ir.ops.shape import Slice
 from effx.lax.operands import int_tuple
-from effx.lax.products import DotDimensionNumbers, PrecisionLike
+from effx.lax.products import DotDimensionNumbers, PrecisionLike, split_dot_numbers
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
 __all__ = ["RaggedDotDimensionNumbers", "ragged_dot", "ragged_dot_general"]
@@ -25,13 +25,7 @@ GENERAL = "ragged_dot_general"
 
 
 def _check_dot_numbers(numbers: DotDimensionNumbers) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    try:
-        (a, b), (c, d) = numbers
-    except (TypeError, ValueError):
-        raise ShapeError(
-            f"{GENERAL}: dot_dimension_numbers must be ((lhs_contracting, rhs_contracting), "
-            f"(lhs_batch, rhs_batch)), got {numbers!r}"
-        ) from None
+    (a, b), (c, d) = split_dot_numbers(f"{GENERAL}: dot_dimension_numbers", numbers)
     return (int_tuple("dot_dimension_numbers", a), int_tuple("dot_dimension_numbers", b)), (
         int_tuple("dot_dimension_numbers", c),
         int_tuple("dot_dimension_numbers", d),
