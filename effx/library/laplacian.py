@@ -19,7 +19,6 @@ import effx.numpy as enp
 from effx import Array, tree
 from effx.errors import DTypeError, TransformError, check_function
 from effx.handling import ArrayOperation, BoxHandler, Frame, Linear, Structural, Unary, ops
-from effx.ir.ops.groups import place_at
 from effx.lazy import list_names, old_names
 
 __all__ = ["LaplacianValue", "Laplacians", "laplacian"]
@@ -100,7 +99,9 @@ class Laplacians(BoxHandler[LaplacianValue]):
         rule = rules.jvp
 
         def both(values: Sequence[Array], directions: Sequence[Array]) -> tuple[list[Array], list[Array]]:
-            moved = place_at(active_operands, directions, len(xs))
+            moved: list[Array | None] = [None] * len(xs)
+            for i, d in zip(active_operands, directions, strict=True):
+                moved[i] = d
             ys, dys = rule(constants, _merge_gradients(xs, active_operands, values), moved)
             return ys, [enp.zeros_like(y) if d is None else d for y, d in zip(ys, dys, strict=True)]
 

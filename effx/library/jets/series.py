@@ -15,7 +15,6 @@ import effx.numpy as enp
 from effx import Array
 from effx.errors import TransformError
 from effx.handling import ArrayOperation, BoxHandler, Frame, Linear, Structural, ops
-from effx.ir.ops.groups import place_at
 
 __all__ = ["Jet", "Jets", "integrated", "padded"]
 
@@ -88,7 +87,10 @@ class Jets(BoxHandler[Jet]):
         rule = rules.jvp
 
         def tangent(values: list[Array], velocities: list[Array]) -> list[Array]:
-            ys, dys = rule(constants, values, place_at(active_operands, velocities, len(xs)))
+            moved: list[Array | None] = [None] * len(xs)
+            for i, v in zip(active_operands, velocities, strict=True):
+                moved[i] = v
+            ys, dys = rule(constants, values, moved)
             return [*ys, *[enp.zeros_like(y) if d is None else d for y, d in zip(ys, dys, strict=True)]]
 
         lowered = _run_at_lower_order(self.order, xs, active_operands, tangent)
