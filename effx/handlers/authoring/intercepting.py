@@ -56,6 +56,7 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
 
     default: Default = "forward"  # type: ignore[misc]  # a ClassVar, read on the class
     owns_boxes = False
+    keeps_rules = True
 
     def __init_subclass__(cls, **arguments: object) -> None:
         super().__init_subclass__(**arguments)

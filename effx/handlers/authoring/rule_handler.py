@@ -11,11 +11,12 @@ from effx.effects import Effect, Frame, Label, Operation, RuleTable, handle
 from effx.errors import TransformError
 from effx.handlers.authoring.step_through import step_through
 from effx.handlers.recursion import PayloadHandler
+from effx.handlers.recursion.custom import is_seen_by_rules
 from effx.handlers.recursion.marks import MARK_OPERATIONS, mark_payloads
 from effx.handlers.recursion.payloads import Rule
 from effx.ir.ops.base import ArrayOperation, Binary, Elementwise, TupleOperation, Unary
 from effx.ir.ops.control import HigherOrder
-from effx.ir.ops.custom import CustomRules, NamedCall
+from effx.ir.ops.custom import CustomCall, CustomRules, NamedCall
 from effx.tree.registry import PyTree, register_declared
 
 R = TypeVar("R")
@@ -141,7 +142,10 @@ class RuledHandler(PayloadHandler, Generic[S]):
 
     def otherwise(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R | None:
         """Enters programs and marked payloads, and forwards operations by `default`."""
-        if self.steps and isinstance(op, HigherOrder):
+        # A handler further out that applies a function's rules runs these under this one: no step is left out.
+        rules = op.rules if isinstance(op, CustomCall) else None
+        is_ruled = rules is not None and any([is_seen_by_rules(x, rules) for x in operands])
+        if self.steps and isinstance(op, HigherOrder) and not is_ruled:
             return cast("R", step_through(frame, op, operands))
         if isinstance(op, MARK_OPERATIONS):
             return cast("R", mark_payloads(frame, op, operands))

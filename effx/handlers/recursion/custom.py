@@ -1,8 +1,12 @@
 """Functions with custom rules under any handler. A handler that uses one of the rules applies it. Under any
 other, the function is staged again. Its derivative rules are kept, staged under the handler too, if
-the handler commutes with differentiation, as batching does. Otherwise the handled function is differentiated
-itself, because the rules would compute something else: bounds of a derivative are no derivatives of bounds. The
-batching rule is always kept, because handlers commute with batching.
+the handler commutes with differentiation, as batching does, and what works on plain values. Otherwise the handled
+function is differentiated itself, because the rules would compute something else: bounds of a derivative are no
+derivatives of bounds. The batching rule is always kept, because handlers commute with batching.
+
+The rules say nothing of what the handler brings out of the function, its state and collected values. So these are
+results of the call that the rules do not cover, its record: under a handler that applies a rule, the record comes from a
+call of the function itself, whose derivatives and batches are those of its operations.
 """
 
 from collections.abc import Sequence
@@ -26,11 +30,24 @@ from effx.handlers.recursion.layout import (
     split_by_layouts,
 )
 from effx.handlers.recursion.payloads import PayloadHandler, payload_handler, recur, recursion
-from effx.handlers.recursion.staging import cache_on_program, flatten_state, has_record, stage_under
+from effx.handlers.recursion.staging import (
+    STATELESS,
+    HandledProgram,
+    StateLayout,
+    cache_on_program,
+    collect_values,
+    flatten_state,
+    has_record,
+    set_state,
+    stage_under,
+    take_state,
+)
 from effx.ir.ops.control import Call
 from effx.ir.ops.custom import BackwardRule, CustomCall, CustomRules, CustomTangent
 from effx.ir.ops.groups import split_into
 from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.passes.pruning import prune_program
+from effx.ir.program import Atom, Equation, Program, effect_row
 from effx.tree.registry import flatten
 
 Layouts = tuple[ValueLayout, ...]
@@ -44,18 +61,23 @@ def recur_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -
     if handler.uses(op.rules):
         applied = handler.apply_custom(frame, op.rules, *op.split_operands(operands))
         if applied is not None:
-            return applied
+            return (*_recur_record(frame, op, operands), *applied)
     # False by default: the derivative of an interval's upper bound is not the upper bound of a custom
     # derivative.
-    keeps_rules = handler.keeps_rules
-    if has_record(frame) or (not keeps_rules and op.rules.batch is None):
+    keeps_rules = handler.keeps_rules and op.rules.has_rules
+    if not keeps_rules and (op.rules.batch is None or has_record(frame)):
         return _recur_without_rules(frame, op, operands)
     leaves, layouts = flatten_boxes(frame, operands)
-    state = flatten_state(frame)[1]
+    state_leaves, state = flatten_state(frame)
     # A rule may return a boxed value where the function itself returns a plain one, such as a constant.
     # Results that the handler's own effects made plain, such as a sum along its axis, must stay plain.
     # Results that all batch elements share stay plain if the user allows rules for a single element.
-    lifts_results = keeps_rules and not handler.takes(op.effects) and not _has_shared_results(op.rules)
+    lifts_results = (
+        keeps_rules
+        and handler.owns_boxes
+        and not handler.takes(op.effects)
+        and not _has_shared_results(op.rules)
+    )
     handled = stage_under(
         op.program,
         handler,
@@ -64,17 +86,36 @@ def recur_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -
         _flatten_lifted if lifts_results else _flatten_unchanged,
         ("custom", lifts_results),
     )
+    if not handler.owns_boxes and any([is_seen_by_rules(x, op.rules) for x in handled.constants]):
+        # What the handler supplies is differentiated or batched, and the rules know nothing of it.
+        return _recur_without_rules(frame, op, operands)
+    captured, (constants, primals) = len(handled.constants), op.split_operands(layouts)
+    of_constants = len(layout_types(constants))
 
     def make() -> CustomCall:
-        captured, (constants, primals) = len(handled.constants), op.split_operands(layouts)
+        program = _put_record_first(handled, len(state.leaves), of_constants, op.record)
         rules = _RulesUnderHandler(
-            handler, op.rules, captured, tuple(constants), tuple(primals), handled.results
+            handler,
+            op.rules,
+            captured,
+            tuple(constants),
+            tuple(primals),
+            handled.results[op.record :],
+            state,
+            _results_use_state(handled, len(state.leaves), op.record),
         )
-        constant_count = captured + len(layout_types(constants))
-        return CustomCall(handled.program, rules.rules(keeps_rules), constant_count)
+        record = (
+            len(state.leaves) + len(handled.collected.types) + len(layout_types(handled.results[: op.record]))
+        )
+        return CustomCall(program, rules.rules(keeps_rules), captured + of_constants, record)
 
-    staged = cache_on_program(op.program, ("custom call", op, handler, layouts, handled.program), make)
-    return tuple(rebuild_boxes(frame, staged(*handled.constants, *leaves), handled.results))
+    call = cache_on_program(op.program, ("custom call", op, handler, layouts, handled.program), make)
+    constant_leaves, primal_leaves = split_into(leaves, of_constants)
+    outputs = call(*handled.constants, *constant_leaves, *state_leaves, *primal_leaves)
+    new_state, collected, results = split_into(outputs, len(state.leaves), len(handled.collected.types))
+    set_state(frame, new_state, state)
+    collect_values(frame, collected, handled.collected)
+    return tuple(rebuild_boxes(frame, results, handled.results))
 
 
 def _has_shared_results(rules: CustomRules) -> bool:
@@ -86,6 +127,81 @@ def _recur_without_rules(frame: Frame, op: CustomCall, operands: Sequence[Array]
     results = recur(frame, Call(op.program), operands)
     assert results is not None
     return results
+
+
+def _recur_record(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """Returns the results of which the rules know nothing, by a call of the function for these alone."""
+    if not op.record:
+        return ()
+
+    def make() -> Program:
+        # The rule performs the function's effects, so that only what these results need is left.
+        needed: set[Atom] = set(op.program.outputs[: op.record])
+        equations: list[Equation] = []
+        for e in reversed(op.program.equations):
+            if not needed.isdisjoint(e.outputs):
+                equations.append(e)
+                needed.update(e.inputs)
+        equations.reverse()
+        return Program(
+            op.program.inputs,
+            tuple(equations),
+            op.program.outputs[: op.record],
+            op.program.name,
+            effect_row(equations),
+        )
+
+    program = cache_on_program(op.program, ("record", op.record), make)
+    results = recur(frame, Call(program), operands)
+    assert results is not None
+    return results
+
+
+def _put_record_first(handled: HandledProgram, state: int, constants: int, record: int) -> Program:
+    """Returns a staged program with the operands and results in a call's order.
+
+    Its operands are those that it captures, the constants, the state and the primals; its results the state, the
+    collected values, those of a record within, and the function's own.
+    """
+    collected = len(handled.collected.types)
+    if not state and not collected:
+        return handled.program
+    captured, state_inputs, constant_inputs, primals = split_into(
+        handled.program.inputs, len(handled.constants), state, constants
+    )
+    state_outputs, results, collected_outputs = split_into(
+        handled.program.outputs, state, len(layout_types(handled.results))
+    )
+    return attrs.evolve(
+        handled.program,
+        inputs=(*captured, *constant_inputs, *state_inputs, *primals),
+        outputs=(*state_outputs, *collected_outputs, *results),
+        derived={},
+    )
+
+
+def _results_use_state(handled: HandledProgram, state: int, record: int) -> bool:
+    """Returns whether the function's own results depend on the state that the handler has before it."""
+    if not state:
+        return False
+    first = state + len(layout_types(handled.results[:record]))
+    last = state + len(layout_types(handled.results))
+    is_result = [first <= i < last for i in range(len(handled.program.outputs))]
+    needs = prune_program(handled.program, is_result, [False] * len(handled.program.inputs))[1]
+    return any(needs[len(handled.constants) : len(handled.constants) + state])
+
+
+def is_seen_by_rules(x: Array, rules: CustomRules) -> bool:
+    """Returns whether a handler further out, which uses the rules, has boxed a value."""
+    pending = [x]
+    while pending:
+        x = pending.pop()
+        if type(x) is Box:
+            handler = x.frame.handler
+            if isinstance(handler, PayloadHandler) and handler.uses(rules):
+                return True
+            pending += [leaf for leaf in flatten(x.payload)[0] if isinstance(leaf, Array)]
+    return False
 
 
 def _flatten_unchanged(
@@ -135,12 +251,17 @@ def make_backward_under(
     residuals: Layouts,
     results: Layouts,
     primals: Layouts,
+    state: StateLayout,
     shares: bool = False,
 ) -> BackwardRule:
-    """Returns a backward rule that works on the leaves of boxes."""
+    """Returns a backward rule that works on the leaves of boxes. The handler's state comes before the residuals; what
+    the rule adds to it goes nowhere, since the pass that returns the state is over.
+    """
 
     def backward(known: Sequence[Array], cts: MaybeArrays) -> list[Array | None]:
+        state_leaves, known = split_into(known, len(state.leaves))
         with handle(handler) as frame:
+            set_state(frame, state_leaves, state)
             boxed_cts = _box_tangents(frame, cts, results)
             if shares:
                 boxed_cts = [
@@ -165,6 +286,8 @@ class _RulesUnderHandler:
         inner: the function's own rules.
         captured: the number of leading constants that staging added.
         constants, primals, results: the layouts of the function's operands and results.
+        state: the layout of the handler's state, which comes before the primals.
+        uses_state: whether results depend on the state.
     """
 
     handler: PayloadHandler
@@ -173,6 +296,8 @@ class _RulesUnderHandler:
     constants: Layouts
     primals: Layouts
     results: Layouts
+    state: StateLayout
+    uses_state: bool
 
     def rules(self, keeps: bool) -> CustomRules:
         """Returns the rules to keep: derivative rules only if `keeps`."""
@@ -182,7 +307,7 @@ class _RulesUnderHandler:
             inner.name,
             self.jvp if keeps and inner.jvp is not None else None,
             self.vjp if keeps and inner.vjp is not None else None,
-            self.batch if inner.batch is not None else None,
+            self.batch if inner.batch is not None and not self.uses_state else None,
             shares_results=inner.shares_results,
             operand_leaves=self.find_operand_leaves(),
             details=inner.details if keeps else {},
@@ -190,26 +315,40 @@ class _RulesUnderHandler:
 
     def find_operand_leaves(self) -> tuple[tuple[int, int], ...]:
         """Returns for each of the user's arguments where its leaves begin and end."""
-        spans = _layout_spans(self.primals)
+        n = len(self.state.leaves)
+        spans = [(n + a, n + b) for a, b in _layout_spans(self.primals)]
         if not self.inner.operand_leaves:
             return tuple([(a, b) for a, b in spans if b > a])
         return tuple([(spans[a][0], spans[b - 1][1]) for a, b in self.inner.operand_leaves if b > a])
 
-    def rebuild_operands(
+    def enter(
         self, frame: Frame, constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[list[Array], list[Array]]:
-        """Rebuilds the function's operands."""
+        """Sets the handler's state, and rebuilds the function's operands."""
+        state, leaves = split_into(primals, len(self.state.leaves))
+        set_state(frame, state, self.state)
         known = rebuild_boxes(frame, constants[self.captured :], self.constants)
-        return known, rebuild_boxes(frame, primals, self.primals)
+        return known, rebuild_boxes(frame, leaves, self.primals)
+
+    def check_state_is_fixed(self, has_tangents: Sequence[bool]) -> None:
+        """Refuses derivatives by a state on which results depend.
+
+        Raises:
+            ClosedOverError: the rules know nothing of it.
+        """
+        if self.uses_state and any(has_tangents):
+            raise closed_over_error(self.inner, "differentiated")
 
     def jvp(
         self, constants: Sequence[Array], primals: Sequence[Array], tangents: MaybeArrays
     ) -> tuple[list[Array], list[Array | None]]:
         """Forward mode under the handler."""
         assert self.inner.jvp is not None
+        of_state, of_primals = split_into(tangents, len(self.state.leaves))
+        self.check_state_is_fixed([t is not None for t in of_state])
         with handle(self.handler) as frame:
-            known, xs = self.rebuild_operands(frame, constants, primals)
-            ys, dys = self.inner.jvp(known, xs, _box_tangents(frame, tangents, self.primals))
+            known, xs = self.enter(frame, constants, primals)
+            ys, dys = self.inner.jvp(known, xs, _box_tangents(frame, of_primals, self.primals))
         return self.fit_results(frame, ys), _fit_all(frame, dys, self.results)
 
     def vjp(
@@ -217,19 +356,27 @@ class _RulesUnderHandler:
     ) -> tuple[list[Array], list[Array], BackwardRule]:
         """Reverse mode under the handler."""
         assert self.inner.vjp is not None
-        remaining_flags = iter(perturbed)
+        of_state, of_primals = split_into(perturbed, len(self.state.leaves))
+        self.check_state_is_fixed(of_state)
+        remaining_flags = iter(of_primals)
         flags = [any([next(remaining_flags) for _ in layout.types]) for layout in self.primals]
         with handle(self.handler) as frame:
-            known, xs = self.rebuild_operands(frame, constants, primals)
+            known, xs = self.enter(frame, constants, primals)
             ys, residuals, backward = self.inner.vjp(known, xs, flags)
             shares = _has_shared_results(self.inner)
             if shares:
                 ys = [self.unbox_shared(frame, y, layout) for y, layout in zip(ys, self.results, strict=True)]
         leaves, layouts = flatten_boxes(frame, residuals)
+        state = take_state(frame, self.state)
         leaf_backward = make_backward_under(
-            self.handler, backward, layouts, self.results, self.primals, shares
+            self.handler, backward, layouts, self.results, self.primals, self.state, shares
         )
-        return self.fit_results(frame, ys), leaves, leaf_backward
+        no_state: list[Array | None] = [None] * len(of_state)
+        return (
+            self.fit_results(frame, ys),
+            [*state, *leaves],
+            lambda known, cts: [*no_state, *leaf_backward(known, cts)],
+        )
 
     def unbox_shared(self, frame: Frame, y: Array, layout: ValueLayout) -> Array:
         """Returns a result of the forward rule, plain if the function's own result is plain."""
@@ -252,7 +399,11 @@ class _RulesUnderHandler:
         assert self.inner.batch is not None
         xs: list[Array] = []
         flags: list[bool] = []
+        n = len(self.state.leaves)
+        values, batched = values[n:], batched[n:]
         with handle(self.handler) as frame:
+            # Results do not depend on the state, so that any will do.
+            set_state(frame, [zeros(t) for t in layout_types(self.state.leaves)], self.state)
             known = rebuild_boxes(frame, constants[self.captured :], self.constants)
             for layout, (start, stop) in zip(self.primals, _layout_spans(self.primals), strict=True):
                 parts, part_flags = values[start:stop], batched[start:stop]
@@ -301,9 +452,9 @@ def _repeat_rows(x: Array, size: int) -> Array:
 def recur_custom_tangent(frame: Frame, op: CustomTangent, operands: Sequence[Array]) -> tuple[Array, ...]:
     """Performs the same operation on the leaves of boxes, if the handler keeps rules."""
     handler = payload_handler(frame)
-    if not handler.keeps_rules or has_record(frame):
-        if op.program is None:
-            raise op.backward.no_forward_mode()
+    if op.program is None and not handler.keeps_rules:
+        raise op.backward.no_forward_mode()
+    if op.program is not None and (not handler.keeps_rules or has_record(frame)):
         return _recur_without_rules(
             frame,
             CustomCall(op.program, CustomRules(op.backward.transform_name, op.backward.name)),
@@ -311,7 +462,9 @@ def recur_custom_tangent(frame: Frame, op: CustomTangent, operands: Sequence[Arr
         )
     leaves, all_layouts = flatten_boxes(frame, operands)
     layouts = op.group_operands(all_layouts)
-    residuals, program_leaves = split_into(leaves, len(layout_types(layouts.residuals)))
+    residual_leaves, program_leaves = split_into(leaves, len(layout_types(layouts.residuals)))
+    state_leaves, state = flatten_state(frame)
+    residuals = (*state_leaves, *residual_leaves)
     captured: tuple[Array, ...] = ()
     program = None
     if op.program is not None:
@@ -319,15 +472,17 @@ def recur_custom_tangent(frame: Frame, op: CustomTangent, operands: Sequence[Arr
             op.program,
             handler,
             layouts.of_program,
-            flatten_state(frame)[1],
-            _flatten_lifted,
-            ("custom", True),
+            STATELESS,
+            _flatten_lifted if handler.owns_boxes else _flatten_unchanged,
+            ("custom", handler.owns_boxes),
         )
         program, captured, results = handled.program, handled.constants, handled.results
-    else:
+    elif handler.owns_boxes:
         results = tuple([payload_layout(handler.lift(zeros(t)), t) for t in op.out_types])
+    else:
+        results = tuple([ValueLayout(None, (t,), t) for t in op.out_types])
     leaf_backward = make_backward_under(
-        handler, op.backward.function, layouts.residuals, results, layouts.tangents
+        handler, op.backward.function, layouts.residuals, results, layouts.tangents, state
     )
     outputs = CustomTangent(
         attrs.evolve(op.backward, function=leaf_backward),

@@ -112,6 +112,11 @@ class CustomRules:
     operand_leaves: tuple[tuple[int, int], ...] = ()
     details: Mapping[str, object] = attrs.field(factory=dict)
 
+    @property
+    def has_rules(self) -> bool:
+        """Whether there is a rule for derivatives or batches."""
+        return self.jvp is not None or self.vjp is not None or self.batch is not None
+
     def select_results(self, live: Sequence[bool]) -> "CustomRules":
         """Returns the rules of the function that gives only these results."""
         jvp, vjp, batch = self.jvp, self.vjp, self.batch
@@ -165,10 +170,13 @@ class CustomCall(Calling):
     Attributes:
         rules: the rules that handlers may use instead of the program.
         constants: the number of leading closed-over operands, which the rules do not differentiate or batch.
+        record: the number of leading results of which the rules know nothing: the state and the collected values of a
+            handler within. They are differentiated and batched as those of a call.
     """
 
     rules: CustomRules
     constants: int = attrs.field(default=0, validator=check_int)
+    record: int = attrs.field(default=0, validator=check_int)
 
     def split_operands(self, operands: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
         """Splits the operands, or data of each, into constants and the function's arguments."""

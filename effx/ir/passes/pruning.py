@@ -107,7 +107,8 @@ def prune_equation(e: Equation, live: list[bool], final: bool = False) -> Equati
         case CustomCall() if not final and e.op.rules.function is None and not all(live):
             # The rules take all operands.
             program, _ = prune_program(e.op.program, live, [True] * len(e.inputs))
-            op = attrs.evolve(e.op, program=program, rules=e.op.rules.select_results(live))
+            rules = e.op.rules.select_results(live[e.op.record :])
+            op = attrs.evolve(e.op, program=program, rules=rules, record=sum(live[: e.op.record]))
             return _replace_operation(e, op, [True] * len(e.inputs), live)
         case Cond():
             return _prune_cond(e, e.op, live, final)
