@@ -47,7 +47,7 @@ from effx.ir.ops.custom import BackwardRule, CustomCall, CustomRules, CustomTang
 from effx.ir.ops.groups import split_into
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.passes.pruning import prune_program
-from effx.ir.program import Atom, Equation, Program, effect_row
+from effx.ir.program import Equation, Program, Var, effect_row
 from effx.tree.registry import flatten
 
 Layouts = tuple[ValueLayout, ...]
@@ -93,7 +93,7 @@ def recur_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -
     of_constants = len(layout_types(constants))
 
     def make() -> CustomCall:
-        program = _put_record_first(handled, len(state.leaves), of_constants, op.record)
+        program = _put_record_first(handled, len(state.leaves), of_constants)
         rules = _RulesUnderHandler(
             handler,
             op.rules,
@@ -136,12 +136,12 @@ def _recur_record(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tu
 
     def make() -> Program:
         # The rule performs the function's effects, so that only what these results need is left.
-        needed: set[Atom] = set(op.program.outputs[: op.record])
+        needed = {x for x in op.program.outputs[: op.record] if isinstance(x, Var)}
         equations: list[Equation] = []
         for e in reversed(op.program.equations):
             if not needed.isdisjoint(e.outputs):
                 equations.append(e)
-                needed.update(e.inputs)
+                needed.update([x for x in e.inputs if isinstance(x, Var)])
         equations.reverse()
         return Program(
             op.program.inputs,
@@ -157,7 +157,7 @@ def _recur_record(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tu
     return results
 
 
-def _put_record_first(handled: HandledProgram, state: int, constants: int, record: int) -> Program:
+def _put_record_first(handled: HandledProgram, state: int, constants: int) -> Program:
     """Returns a staged program with the operands and results in a call's order.
 
     Its operands are those that it captures, the constants, the state and the primals; its results the state, the
