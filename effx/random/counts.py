@@ -5,7 +5,6 @@ shape. The bits are JAX's.
 """
 
 import math
-from collections.abc import Callable
 
 from effx import dtypes
 from effx.array import Array, Operand
@@ -36,29 +35,11 @@ def _draw_positive_uniform(key: Array, shape: Shape, dtype: DType) -> Array:
     return uniform_floats(key, shape, dtype, float(dtypes.finfo(dtype).tiny), 1.0)
 
 
-def _draw_until_accepted(
-    propose: Callable[[Array, Array, Array], tuple[Array, Array]], key: Array, like: Array
-) -> Array:
-    """Draws counts by transformed rejection, until each element has accepted one.
-
-    Args:
-        propose: from u in [-1/2, 1/2), its distance from the nearer end and v in [0, 1) to counts, and where they are
-            accepted.
-        key: of the first draw.
-        like: an array of the counts' type.
-    """
-    shape, dtype = like.type.shape, like.type.dtype
-
-    def draw(state: Three) -> Three:
-        key, accepted_count, done = state
-        keys = split_key(key, (3,))
-        u = unit_floats(keys[1], shape, dtype) - 0.5
-        k, accepted = propose(u, 0.5 - abs(u), unit_floats(keys[2], shape, dtype))
-        return keys[0], where(accepted, k, accepted_count), done | accepted
-
-    start = key, like * 0.0 - 1.0, like != like
-    count: Array = while_loop(lambda state: (~state[2]).any(), draw, start)[1]
-    return count
+def _draw_centered(key: Array, shape: Shape, dtype: DType) -> tuple[Array, Array, Array, Array]:
+    """Returns the next key, u in [-1/2, 1/2), its distance from the nearer end, and v in [0, 1)."""
+    keys = split_key(key, (3,))
+    u = unit_floats(keys[1], shape, dtype) - 0.5
+    return keys[0], u, 0.5 - abs(u), unit_floats(keys[2], shape, dtype)
 
 
 def _small_poisson(key: Array, rate: Array) -> Array:
@@ -79,19 +60,25 @@ def _small_poisson(key: Array, rate: Array) -> Array:
 def _large_poisson(key: Array, rate: Array) -> Array:
     """Transformed rejection; source: Hörmann, "The transformed rejection method for generating Poisson random
     variables", 1993, PTRS."""
+    shape, dtype = rate.type.shape, rate.type.dtype
     b = sqrt(rate) * 2.53 + 0.931
     a = b * 0.02483 - 0.059
     inverse, limit = 1.1328 / (b - 3.4) + 1.1239, 0.9277 - 3.6224 / (b - 2.0)
 
-    def propose(u: Array, us: Array, v: Array) -> tuple[Array, Array]:
+    def draw(state: Three) -> Three:
+        key, accepted_count, done = state
+        key, u, us, v = _draw_centered(key, shape, dtype)
         k = floor((a * 2.0 / us + b) * u + rate + 0.43)
         bound = k * log(rate) - rate - COARSE_LGAMMA(k + 1.0)
         outside = (k < 0.0) | ((us < 0.013) & (v > us))
-        return k, ((us >= 0.07) & (v <= limit)) | (
+        accepted = ((us >= 0.07) & (v <= limit)) | (
             ~outside & (log(v * inverse / (a / (us * us) + b)) <= bound)
         )
+        return key, where(accepted, k, accepted_count), done | accepted
 
-    return _draw_until_accepted(propose, key, rate)
+    start = key, rate * 0.0 - 1.0, rate != rate
+    count: Array = while_loop(lambda state: (~state[2]).any(), draw, start)[1]
+    return count
 
 
 def poisson_counts(key: Array, lam: Operand, shape: Shape, dtype: DType) -> Array:
@@ -125,6 +112,7 @@ def _small_binomial(key: Array, n: Array, p: Array) -> Array:
 
 def _large_binomial(key: Array, n: Array, p: Array) -> Array:
     """Transformed rejection; source: Hörmann, "The generation of binomial random variates", 1993, BTRS."""
+    shape, dtype = n.type.shape, n.type.dtype
     spread = sqrt(n * p * (1.0 - p))
     b = spread * 2.53 + 1.15
     a = b * 0.0248 - 0.0873 + p * 0.01
@@ -132,13 +120,18 @@ def _large_binomial(key: Array, n: Array, p: Array) -> Array:
     mode, odds = floor((n + 1.0) * p), log(p / (1.0 - p))
     height = COARSE_LGAMMA(mode + 1.0) + COARSE_LGAMMA(n - mode + 1.0)
 
-    def propose(u: Array, us: Array, v: Array) -> tuple[Array, Array]:
+    def draw(state: Three) -> Three:
+        key, accepted_count, done = state
+        key, u, us, v = _draw_centered(key, shape, dtype)
         k = floor((a * 2.0 / us + b) * u + n * p + 0.5)
         inside = (k >= 0.0) & (k <= n)
         bound = height - COARSE_LGAMMA(k + 1.0) - COARSE_LGAMMA(n - k + 1.0) + (k - mode) * odds
-        return k, inside & (((us >= 0.07) & (v <= limit)) | (log(v * alpha / (a / (us * us) + b)) <= bound))
+        accepted = inside & (((us >= 0.07) & (v <= limit)) | (log(v * alpha / (a / (us * us) + b)) <= bound))
+        return key, where(accepted, k, accepted_count), done | accepted
 
-    return _draw_until_accepted(propose, key, n)
+    start = key, n * 0.0 - 1.0, n != n
+    count: Array = while_loop(lambda state: (~state[2]).any(), draw, start)[1]
+    return count
 
 
 def binomial_counts(key: Array, n: Operand, p: Operand, shape: Shape, dtype: DType) -> Array:
