@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast, final
 import attrs
 
 from effx import presence
-from effx.caching import make_comparison_strict
+from effx.caching import clear_caches, make_comparison_strict
 from effx.errors import EffxError, NoRuleError, Source, TransformError, hide_internal_frames
 from effx.ports import evaluation
 
@@ -226,6 +226,16 @@ class Handler:
     def axes(self) -> "tuple[tuple[Hashable, int], ...]":
         """Returns names and sizes of the axes that the handler binds for collectives."""
         return ()
+
+    def cache_key(self) -> Hashable:
+        """Returns what programs that were staged under the handler are kept by: the handler, which is a value.
+
+        Of one that compares by identity, as a class without `attrs.frozen` does, it has the attributes too, so that a
+        handler which has been changed does not get what it was before.
+        """
+        if type(self).__hash__ is not object.__hash__:
+            return self
+        return self, tuple(getattr(self, "__dict__", {}).items())
 
     def describe(self) -> str:
         """Returns the handler's name with its parameters, for the `in` line of errors."""
@@ -679,13 +689,17 @@ class RuleTable(Generic[F]):
     def register(self, *kinds: type[Operation[object]]) -> Callable[[F], F]:
         """Registers the decorated function for operation classes, base classes or traits.
 
-        Registering one class twice in a table replaces the earlier rule.
+        Registering one class twice in a table replaces the earlier rule. What was staged before with another rule, or
+        without one, is staged again.
         """
 
         def register(rule: F) -> F:
+            was_used = self._was_used(kinds)
             for kind in kinds:
                 self._registered[kind] = rule
             self._clear_resolved()
+            if was_used:
+                forget_staged_programs()
             return rule
 
         return register
@@ -720,6 +734,17 @@ class RuleTable(Generic[F]):
         """Returns the rules of this table that read what classes declare."""
         return list(self._declared)
 
+    @property
+    def has_served(self) -> bool:
+        """Whether a rule has been looked up here, or in a table on top."""
+        return self._was_used((Operation,))
+
+    def _was_used(self, kinds: tuple[type[Operation[object]], ...]) -> bool:
+        """Returns whether a rule has been looked up for an operation of these kinds, here or in a table on top."""
+        return any([issubclass(kind, kinds) for kind in self._resolved]) or any(
+            [child._was_used(kinds) for child in self._children]
+        )
+
     def _clear_resolved(self) -> None:
         self._resolved.clear()
         for child in self._children:
@@ -750,6 +775,17 @@ class RuleTable(Generic[F]):
         """Returns the class or trait whose rule applies to `kind`; None if there is none."""
         entry = self._find_with_origin(kind)
         return None if entry is None else entry[0]
+
+
+# How often rules have changed of operations that had been handled: part of the keys under which programs keep what was
+# made of them.
+rules_version = [0]
+
+
+def forget_staged_programs() -> None:
+    """Has everything staged and compiled again, since a rule has changed of operations that had been handled."""
+    rules_version[0] += 1
+    clear_caches()
 
 
 # Decompositions of operations whose classes do not define `decompose`.

@@ -170,9 +170,11 @@ def name_user_call() -> str:
 
 
 def _name_of_private(qualified: str) -> str:
-    """Returns the name of a function or operator that is not public; an empty text if it says nothing to users."""
-    name = qualified.rpartition(".")[2]
-    if name.startswith("__") and name not in ("__init__", "__call__"):
+    """Returns the name of a function, class or operator that is not public; an empty text if it says nothing to users."""
+    owner, _, name = qualified.rpartition(".")
+    if name == "__init__":
+        name = owner.rpartition(".")[2]
+    elif name.startswith("__") and name != "__call__":
         name = name.strip("_")
     if name.startswith(("_", "<")):
         return ""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Generic, Literal, cast, get_args
 from typing_extensions import TypeVar
 
 from effx.array import Array
-from effx.effects import Effect, Frame, Label, Operation, RuleTable, handle
+from effx.effects import Effect, Frame, Label, Operation, RuleTable, forget_staged_programs, handle
 from effx.errors import TransformError
 from effx.handlers.authoring.step_through import step_through
 from effx.handlers.recursion import PayloadHandler
@@ -15,6 +15,7 @@ from effx.handlers.recursion.custom import is_seen_by_rules
 from effx.handlers.recursion.marks import MARK_OPERATIONS, mark_payloads
 from effx.handlers.recursion.payloads import Rule
 from effx.ir.ops.base import ArrayOperation, Binary, Elementwise, TupleOperation, Unary
+from effx.ir.ops.collective import Collective
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.custom import CustomCall, CustomRules, NamedCall
 from effx.tree.registry import PyTree, register_declared
@@ -38,7 +39,8 @@ class HandlerRules(RuleTable[F]):
     """A table of users' rules: by class, family and trait, before the general bases of operations.
 
     Operations that hold programs use only rules registered for them or for `HigherOrder`, so that a rule for all
-    operations leaves control flow to the framework.
+    operations leaves control flow to the framework. Collectives use rules for classes and traits only: a rule that knows
+    nothing of devices leaves payloads where they are, while the values are sent.
     """
 
     __slots__ = ()
@@ -47,6 +49,8 @@ class HandlerRules(RuleTable[F]):
         """Returns the classes down to HigherOrder for a higher-order operation; else traits before the general bases."""
         if issubclass(kind, HigherOrder):
             return kind.__mro__[: kind.__mro__.index(HigherOrder) + 1]
+        if issubclass(kind, Collective):
+            return tuple([base for base in kind.__mro__ if base not in GENERAL_BASES])
         # `Exp` is `Unary` and `Monotone`: a handler with rules for both means the trait.
         return tuple(sorted(kind.__mro__, key=GENERAL_BASES.__contains__))
 
@@ -224,6 +228,8 @@ class RuledHandler(PayloadHandler, Generic[S]):
 
         def register(rule: Callable[..., R]) -> Callable[..., R]:
             cls.function_rules[function] = rule
+            if cls.rules.has_served:
+                forget_staged_programs()
             return rule
 
         return register

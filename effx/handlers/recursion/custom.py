@@ -251,6 +251,7 @@ def make_backward_under(
     residuals: Layouts,
     results: Layouts,
     primals: Layouts,
+    *,
     state: StateLayout,
     shares: bool = False,
 ) -> BackwardRule:
@@ -369,7 +370,7 @@ class _RulesUnderHandler:
         leaves, layouts = flatten_boxes(frame, residuals)
         state = take_state(frame, self.state)
         leaf_backward = make_backward_under(
-            self.handler, backward, layouts, self.results, self.primals, self.state, shares
+            self.handler, backward, layouts, self.results, self.primals, state=self.state, shares=shares
         )
         no_state: list[Array | None] = [None] * len(of_state)
         return (
@@ -482,7 +483,7 @@ def recur_custom_tangent(frame: Frame, op: CustomTangent, operands: Sequence[Arr
     else:
         results = tuple([ValueLayout(None, (t,), t) for t in op.out_types])
     leaf_backward = make_backward_under(
-        handler, op.backward.function, layouts.residuals, results, layouts.tangents, state
+        handler, op.backward.function, layouts.residuals, results, layouts.tangents, state=state
     )
     outputs = CustomTangent(
         attrs.evolve(op.backward, function=leaf_backward),

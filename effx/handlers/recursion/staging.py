@@ -14,6 +14,7 @@ from effx.effects import (
     current_scope,
     handle,
     is_in_scope,
+    rules_version,
     scope_read_flag,
     scope_within,
     surrounding_scope,
@@ -200,6 +201,7 @@ def cache_on_program(program: Program, key: Hashable, make: Callable[[], T]) -> 
     """Returns the cached value of a program under a key, made the first time. Under a key that cannot be
     hashed, as of a handler that holds arrays, it is made each time.
     """
+    key = rules_version[0], key
     try:
         cached_value = program.derived.get(key)
     except TypeError:
@@ -259,7 +261,14 @@ def stage_under(
             staged.program, staged.captured, results, collected, scope if scope_read[0] else None
         )
 
-    full_key: tuple[Hashable, ...] = ("stage_under", handler, layouts, state, key, diverging_axes.value)
+    full_key: tuple[Hashable, ...] = (
+        "stage_under",
+        handler.cache_key(),
+        layouts,
+        state,
+        key,
+        diverging_axes.value,
+    )
     handled = cache_on_program(program, full_key, make)
     if handled.scope is not None:
         # The entry without a scope shows that others exist; it may be for another scope.
@@ -272,7 +281,7 @@ def stage_under(
     if all([x.frame is None or (x.frame.live and is_in_scope(x.frame)) for x in handled.constants]):
         return handled
     # A user's rule that ran while staging closed over boxes of a handler that has ended since.
-    program.derived.pop(full_key, None)
+    program.derived.pop((rules_version[0], full_key), None)
     return cache_on_program(program, full_key, make)
 
 
