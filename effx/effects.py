@@ -799,9 +799,11 @@ def decomposes(*kinds: type[Operation[R]]) -> Callable[[Callable[..., R]], Calla
 
 def no_rule_error(op: Operation[R], handler: Handler) -> NoRuleError:
     """Returns the error for an operation that a handler cannot interpret."""
+    is_forwarding = getattr(handler, "default", None) == "forward"
     return NoRuleError(
         f"{op.name}: the handler {handler.describe()} has no rule for this operation, "
         f"and the operation does not decompose into others"
+        + ("; 'forward' passes on integers and bools alone, 'drop' drops payloads" if is_forwarding else "")
     )
 
 

@@ -213,7 +213,7 @@ class DepthTagged:
 class Depth(BoxHandler[DepthTagged]):
     """Counts the elementwise operations behind each element; other operations reset the count."""
 
-    default: ClassVar[Default] = "forward"
+    default: ClassVar[Default] = "drop"
 
     def lift(self, x: Array) -> DepthTagged:
         """No operations yet."""

@@ -69,7 +69,7 @@ class LowRank:
 class Lora(BoxHandler[LowRank]):
     """Multiplies by low-rank weights; other operations get the sum."""
 
-    default: ClassVar[Default] = "forward"
+    default: ClassVar[Default] = "drop"
 
     def lift(self, x: Array) -> LowRank:
         """A weight with a correction of rank 0; an array with fewer than two axes is one row."""

@@ -13,7 +13,7 @@ import pytest
 
 import effx
 import effx.numpy as enp
-from effx import Array, errors
+from effx import Array, errors, lax
 from effx.effects import Frame, Handler, Operation, Value, forward, handle
 from effx.handlers.authoring.boxing import BoxHandler, Default
 from effx.ir.ops.elementwise import Add, Mul
@@ -91,14 +91,63 @@ def test_missing_rule() -> None:
     assert caught.value.handlers == "interval"
 
 
-def test_forward_default() -> None:
+@attrs.frozen
+class Dual:
+    x: Array
+    dx: Array
+
+
+@attrs.frozen
+class Tangents(BoxHandler[Dual]):
+    """The guide's handler, with a rule for products alone."""
+
+    default: ClassVar[Default] = "forward"
+
+    def lift(self, x: Array) -> Dual:
+        return Dual(x, enp.zeros_like(x))
+
+    def primal(self, payload: Dual) -> Array:
+        return payload.x
+
+
+@Tangents.rule(Mul)
+def _(op: Mul, x: Dual, y: Dual) -> Dual:
+    return Dual(op(x.x, y.x), x.dx * y.x + x.x * y.dx)
+
+
+def test_forward_passes_on_what_carries_no_payload_by_nature() -> None:
+    """Comparisons and positions; a sum, whose tangent would be 0, is refused."""
+    x = Dual(enp.array([1.0, 3.0, 2.0]), enp.ones(3))
+    y, larger, position, finite = Tangents().run(
+        lambda x: (x * x, x > 1.5, enp.argmax(x), enp.isfinite(x)), x
+    )
+    np.testing.assert_array_equal(y.dx, [2.0, 6.0, 4.0])
+    assert larger.x.tolist() == [False, True, True]
+    assert (int(position.x), bool(finite.x.all())) == (1, True)
+    for g in (
+        lambda x: enp.sin(x) + x * x,
+        lambda x: x.sum(),
+        effx.jit(lambda x: x + 1.0),
+        lambda x: lax.sort(x),
+    ):
+        with pytest.raises(
+            errors.NoRuleError, match="'forward' passes on integers and bools alone, 'drop' drops payloads"
+        ):
+            Tangents().run(g, x)
+    # Plain operands have no payload to lose.
+    np.testing.assert_allclose(
+        Tangents().run(lambda x: x * enp.sin(2.0), x).dx, np.full(3, np.sin(2.0)), rtol=1e-6
+    )
+
+
+def test_drop_default() -> None:
     @attrs.frozen
     class Tagged:
         value: Array
 
     @attrs.frozen
     class Tag(BoxHandler[Tagged]):
-        default: ClassVar[Default] = "forward"
+        default: ClassVar[Default] = "drop"
 
         def lift(self, x: Array) -> Tagged:
             return Tagged(x)

@@ -204,9 +204,9 @@ def test_labels_may_be_a_property_or_a_field() -> None:
     assert not Takes(frozenset()).takes(frozenset({Label("a")}))
 
 
-def test_the_default_is_one_of_three() -> None:
+def test_the_default_is_one_of_four() -> None:
     with pytest.raises(
-        TransformError, match=r"^odd: default is 'error', 'forward' or 'derive', got 'derived'"
+        TransformError, match=r"^odd: default is 'error', 'forward', 'drop' or 'derive', got 'derived'"
     ):
 
         class Odd(BoxHandler[One]):

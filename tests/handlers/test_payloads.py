@@ -33,7 +33,7 @@ Pair = tuple[Array, Array]
 class Pairs(BoxHandler[tuple[Array, Array]]):
     """Two values at once, in a bare tuple."""
 
-    default: ClassVar[Default] = "forward"
+    default: ClassVar[Default] = "drop"
 
     def lift(self, x: Array) -> Pair:
         return x, x
@@ -88,7 +88,7 @@ def test_rules_for_functions_of_tuples() -> None:
 class Doubles(BoxHandler[Array]):
     """An array for an array: sin is twice its operand."""
 
-    default: ClassVar[Default] = "forward"
+    default: ClassVar[Default] = "drop"
 
     def lift(self, x: Array) -> Array:
         return x
@@ -125,7 +125,7 @@ L = TypeVar("L")
 class Sides(BoxHandler[Left | Right], Generic[L]):
     """One of two classes; another base has arguments too."""
 
-    default: ClassVar[Default] = "forward"
+    default: ClassVar[Default] = "drop"
 
     def lift(self, x: Array) -> Left | Right:
         return Left(x)
@@ -199,7 +199,7 @@ class Dual:
 class Forwarding(BoxHandler[Dual]):
     """Differentiates three operations, and forwards the others on plain values."""
 
-    default: ClassVar[Default] = "forward"
+    default: ClassVar[Default] = "drop"
 
     def lift(self, x: Array) -> Dual:
         return Dual(x, enp.zeros_like(x))

@@ -93,7 +93,7 @@ class Dual:
 
 @attrs.frozen
 class Tangents(BoxHandler[Dual]):
-    default: ClassVar[Default] = "forward"
+    default: ClassVar[Default] = "drop"
 
     def lift(self, x: Array) -> Dual:
         return Dual(x, enp.zeros_like(x))

@@ -165,15 +165,26 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             )
         return Box(frame, y, t)
 
+    def forwards(self, op: Operation[object], operands: tuple[Array, ...]) -> bool:
+        """Returns whether `default` has an operation without a rule performed on plain values.
+
+        Integers and bools, such as the results of comparisons, carry no payload by nature; a float or complex number
+        without one would be wrong silently.
+        """
+        if self.default != "forward":
+            return self.default == "drop"
+        types = apply_typing_rule(op, operands)
+        return all([t.kind in "biu" for t in (types if op.multiple else (types,))])
+
     def forward(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R:
         """Performs an operation outward on the plain values of its operands."""
         return op(*[self.plain(cast("Box", x).payload) if x.frame is frame else x for x in operands])
 
     def plain(self, payload: P) -> Array:
-        """Returns the plain value of a payload, for `default = "forward"`."""
+        """Returns the plain value of a payload, for `default = "forward"` and `"drop"`."""
         plain = self.primal(payload)
         if plain is None:
-            raise TransformError(f"{self.name}: default = 'forward' needs a method primal(payload)")
+            raise TransformError(f"{self.name}: default = {self.default!r} needs a method primal(payload)")
         return plain
 
     def box(self, frame: Frame, payload: P, like: Array) -> Array:

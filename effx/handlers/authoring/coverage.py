@@ -9,7 +9,9 @@ from effx.handlers.authoring.rule_handler import RuledHandler
 from effx.handlers.recursion.marks import MARK_OPERATIONS
 from effx.ir.catalogue import Kind, operation_classes
 
-TreatmentKind = Literal["rule", "trait", "recursion", "decomposition", "forward", "refused"]
+TreatmentKind = Literal[
+    "rule", "trait", "recursion", "decomposition", "forward", "forward integers", "refused"
+]
 
 
 @final
@@ -20,7 +22,8 @@ class Treatment:
     Attributes:
         operation: the class.
         how: by its own rule; by the rule of a trait or base class; by recursion into its programs, or into
-            the payloads that it marks; by decomposition; by forwarding it on plain values; or not at all.
+            the payloads that it marks; by decomposition; by forwarding it on plain values, or only where its results
+            are integers or bools; or not at all.
         by: the trait or base class whose rule it is.
     """
 
@@ -100,6 +103,8 @@ def _find_treatment(handler: type[RuledHandler[Any]], op: Kind) -> Treatment:
         return Treatment(op, "rule") if origin is op else Treatment(op, "trait", origin)
     if handler.recursions.origin(op) is not None or issubclass(op, MARK_OPERATIONS):
         return Treatment(op, "recursion")
-    if handler.default == "forward":
+    if handler.default == "drop" or (handler.default == "forward" and not handler.owns_boxes):
         return Treatment(op, "forward")
+    if handler.default == "forward" and not op.can_decompose():
+        return Treatment(op, "forward integers")
     return Treatment(op, "decomposition" if op.can_decompose() else "refused")

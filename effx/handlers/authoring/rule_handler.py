@@ -23,9 +23,10 @@ from effx.tree.registry import PyTree, register_declared
 R = TypeVar("R")
 S = TypeVar("S", default=None)
 
-Default = Literal["error", "forward", "derive"]
-"""What happens to an operation without a rule: an error that names it; the operation on the plain
-values, whose result is plain; or the operation expressed by others, which are handled in turn."""
+Default = Literal["error", "forward", "drop", "derive"]
+"""What happens to an operation without a rule: an error that names it; the operation on the plain values, where no payload
+is lost because the results are integers or bools, and else an error; the operation on the plain values, whatever is lost;
+or the operation expressed by others, which are handled in turn."""
 
 
 F = TypeVar("F")
@@ -103,7 +104,7 @@ class RuledHandler(PayloadHandler, Generic[S]):
         cls.function_rules = {}
         if cls.default not in get_args(Default):
             raise TransformError(
-                f"{cls.name}: default is 'error', 'forward' or 'derive', got {cls.default!r}"
+                f"{cls.name}: default is 'error', 'forward', 'drop' or 'derive', got {cls.default!r}"
             )
         if "threads_state" not in cls.__dict__:
             cls.threads_state = cls.initial is not RuledHandler.initial
@@ -156,9 +157,13 @@ class RuledHandler(PayloadHandler, Generic[S]):
         result = super().otherwise(frame, op, operands)
         if result is not None or (self.default == "derive" and op.can_decompose()):
             return result
-        if self.default == "forward" or not any([x.frame is frame for x in operands]):
+        if self.forwards(op, operands) or not any([x.frame is frame for x in operands]):
             return self.forward(frame, op, operands)
         return None
+
+    def forwards(self, op: Operation[object], operands: tuple[Array, ...]) -> bool:
+        """Returns whether `default` has an operation without a rule performed on plain values."""
+        return self.default in ("forward", "drop")
 
     def forward(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R:
         """Performs an operation outward on the plain values behind its operands."""
