@@ -22,7 +22,7 @@ import attrs
 from effx import presence
 from effx.caching import clear_caches, make_comparison_strict
 from effx.errors import EffxError, NoRuleError, Source, TransformError, hide_internal_frames
-from effx.ports import evaluation
+from effx.ports import array_methods, evaluation
 
 __all__ = [
     "Frame",
@@ -155,7 +155,16 @@ class Operation(Generic[R_co]):
     effects: frozenset[Effect] = NO_EFFECTS
 
     def __call__(self, *operands: Value) -> R_co:
-        """Performs the operation under the current handler."""
+        """Performs the operation under the current handler. Numbers and NumPy arrays are operands too.
+
+        Raises:
+            DTypeError: an operand is neither an array nor converts to one.
+        """
+        for x in operands:
+            if not isinstance(x, Value):
+                to_array = array_methods.promotion.as_operand  # type: ignore[unreachable]  # subclasses allow numbers
+                operands = tuple([y if isinstance(y, Value) else to_array(y, self.name) for y in operands])
+                break
         return perform(self, operands)
 
     def decompose(self, *operands: Value) -> R_co:

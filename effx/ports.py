@@ -62,6 +62,7 @@ class ArrayMethodsPort(Port):
     numpy: ModuleType
     operators: ModuleType
     out_sharding: ModuleType
+    promotion: ModuleType
     reducing: ModuleType
     shaping: ModuleType
     sorting: ModuleType

@@ -58,6 +58,12 @@ def _array_methods_out_sharding() -> ModuleType:
     return out_sharding
 
 
+def _array_methods_promotion() -> ModuleType:
+    from effx.array import promotion
+
+    return promotion
+
+
 def _array_methods_reducing() -> ModuleType:
     from effx.array import reducing
 
@@ -193,6 +199,7 @@ ports.array_methods.connect(
     numpy=_array_methods_numpy,
     operators=_array_methods_operators,
     out_sharding=_array_methods_out_sharding,
+    promotion=_array_methods_promotion,
     reducing=_array_methods_reducing,
     shaping=_array_methods_shaping,
     sorting=_array_methods_sorting,

@@ -150,7 +150,7 @@ class RefOperation(TupleOperation):
         """The effect that the cell is written."""
         return frozenset({WritesCell(self.cell)})
 
-    def __call__(self, *operands: Value) -> "tuple[Array, ...]":
+    def __call__(self, *operands: Value) -> "tuple[Array, ...]":  # type: ignore[override]  # methods of refs convert
         """Performs the operation under the current handler."""
         return WritesCell(self.cell).carry_out(self, operands)
 

@@ -169,7 +169,7 @@ def push_derivatives(
     ]
 
 
-@Laplacians.rule(ArrayOperation)
+@Laplacians.rule(ArrayOperation, ops.Collective)
 def any_operation(op: ArrayOperation, *xs: LaplacianValue) -> LaplacianValue | Array:
     y = op(*[x.value for x in xs])
     active_operands = [i for i, x in enumerate(xs) if x.gradient is not None]

@@ -17,7 +17,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import Array, lax
-from effx.errors import BackendError, NoRuleError
+from effx.errors import BackendError, DTypeError, NoRuleError
 from effx.handling import (
     ArrayOperation,
     ArrayType,
@@ -36,6 +36,7 @@ from effx.handling import (
     emits,
     handle,
     jvp_tuple_rule,
+    ops,
     reference_rule,
     reference_tuple_rule,
     register_ffi_target,
@@ -44,6 +45,7 @@ from effx.handling import (
     vmap_tuple_rule,
 )
 from effx.ir.ops.elementwise import Sin
+from effx.laws.zoo import IntervalArithmetic, IntervalBounds
 from effx.scipy.special import digamma
 
 
@@ -495,3 +497,24 @@ def test_a_platform_has_a_form_of_its_own() -> None:
         BackendError, match=r"^emits: platform must be one of cpu, cuda, rocm, tpu, got 'vulkan'"
     ):
         emits(Twice, platform="vulkan")
+
+
+@pytest.mark.unguarded  # typeguard refuses the text
+def test_operands_are_numbers_and_numpy_arrays_too() -> None:
+    """As those of functions are, under transformations and handlers too; what is no array is refused by name."""
+    pair = np.ones(2, np.float32)
+    np.testing.assert_allclose(ops.Sin()(2.0), np.sin(2.0), rtol=1e-6)
+    np.testing.assert_array_equal(ops.Add()(pair, 1.0), [2.0, 2.0])
+    assert float(effx.jit(lambda x: ops.Mul()(x, 3.0))(2.0)) == 6.0
+    assert float(effx.grad(lambda x: ops.Mul()(np.float32(3.0), x))(2.0)) == 3.0
+    np.testing.assert_array_equal(effx.vmap(lambda x: ops.Add()(x, np.float32(2.0)))(pair), [3.0, 3.0])
+    high = (
+        IntervalArithmetic()
+        .run(lambda x: ops.Mul()(2.0, x), IntervalBounds(enp.float32(1.0), enp.float32(3.0)), like=1.0)
+        .high
+    )
+    assert float(high) == 6.0
+    with pytest.raises(DTypeError, match=r"^sin: expected an array or a number, got 'a' of type str"):
+        ops.Sin()("a")  # type: ignore[arg-type]  # the error is the point
+    with pytest.raises(DTypeError, match=r"^add: operand dtypes differ"):
+        ops.Add()(pair, np.int32(1))

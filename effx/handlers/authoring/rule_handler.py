@@ -40,8 +40,7 @@ class HandlerRules(RuleTable[F]):
     """A table of users' rules: by class, family and trait, before the general bases of operations.
 
     Operations that hold programs use only rules registered for them or for `HigherOrder`, so that a rule for all
-    operations leaves control flow to the framework. Collectives use rules for classes and traits only: a rule that knows
-    nothing of devices leaves payloads where they are, while the values are sent.
+    operations leaves control flow to the framework.
     """
 
     __slots__ = ()
@@ -50,10 +49,25 @@ class HandlerRules(RuleTable[F]):
         """Returns the classes down to HigherOrder for a higher-order operation; else traits before the general bases."""
         if issubclass(kind, HigherOrder):
             return kind.__mro__[: kind.__mro__.index(HigherOrder) + 1]
-        if issubclass(kind, Collective):
-            return tuple([base for base in kind.__mro__ if base not in GENERAL_BASES])
         # `Exp` is `Unary` and `Monotone`: a handler with rules for both means the trait.
         return tuple(sorted(kind.__mro__, key=GENERAL_BASES.__contains__))
+
+
+class PayloadRules(HandlerRules[F]):
+    """The table of a handler with payloads. Collectives use rules for classes and traits only: a rule for all operations
+    knows nothing of devices, and leaves payloads where they are while the values are sent.
+    """
+
+    __slots__ = ()
+
+    def lineage(self, kind: type[Operation[object]]) -> tuple[type, ...]:
+        """Returns the classes whose rules apply, without the general bases for a collective."""
+        bases = super().lineage(kind)
+        return (
+            tuple([base for base in bases if base not in GENERAL_BASES])
+            if issubclass(kind, Collective)
+            else bases
+        )
 
 
 class NamedFunction:
@@ -100,7 +114,8 @@ class RuledHandler(PayloadHandler, Generic[S]):
             register_declared(form)
         # A table of its own for each handler class, on top of its base's.
         base = next(k for k in cls.__mro__[1:] if issubclass(k, RuledHandler))
-        cls.rules = HandlerRules(cls.name, base.rules)
+        table: type[HandlerRules[Rule]] = PayloadRules if cls.owns_boxes else HandlerRules
+        cls.rules = table(cls.name, base.rules)
         cls.function_rules = {}
         if cls.default not in get_args(Default):
             raise TransformError(

@@ -3,17 +3,21 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
-from effx.effects import Operation
+from effx.effects import Operation, Value
 from effx.errors import DTypeError, NoRuleError, ProgramError, ShapeError
 from effx.ir.sizes.dimensions import is_symbolic
 from effx.ir.types import ArrayType, Shape, array_type
-from effx.ir.values.array import Array
+from effx.ir.values.array import Array, Operand
 
 
 class ArrayOperation(Operation[Array]):
     """An operation with one array as its result."""
 
     __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *operands: Value | Operand) -> Array: ...
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The typing rule: the result's type from the operands' types.
@@ -29,6 +33,10 @@ class TupleOperation(Operation[tuple[Array, ...]]):
 
     __slots__ = ()
     multiple = True
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *operands: Value | Operand) -> tuple[Array, ...]: ...
 
     def infer(self, *types: ArrayType) -> tuple[ArrayType, ...]:
         """The typing rule: the results' types from the operands' types."""

@@ -156,7 +156,7 @@ def integrated(op: ArrayOperation, *xs: Jet) -> Jet | Array:
     return _integrate_series(y, _run_at_lower_order(order, xs, active_operands, tangent)[0], order)
 
 
-@Jets.rule(ArrayOperation)
+@Jets.rule(ArrayOperation, ops.Collective)
 def any_operation(op: ArrayOperation, *xs: Jet) -> Jet | Array:
     adds = type(op) is ops.Scatter and op.combiner == "add"
     if adds or isinstance(op, Linear | Structural | ops.Select | ops.Convert):
