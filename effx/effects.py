@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast, final
 import attrs
 
 from effx import presence
-from effx.caching import clear_caches, make_comparison_strict
+from effx.caching import clear_caches, exact_key, make_comparison_strict
 from effx.errors import EffxError, NoRuleError, Source, TransformError, hide_internal_frames
 from effx.ports import array_methods, evaluation
 
@@ -155,7 +155,7 @@ class Operation(Generic[R_co]):
     effects: frozenset[Effect] = NO_EFFECTS
 
     def __call__(self, *operands: Value) -> R_co:
-        """Performs the operation under the current handler. Numbers and NumPy arrays are operands too.
+        """Performs the operation under the current handler. Numbers and NumPy arrays are operands too, of their own dtypes.
 
         Raises:
             DTypeError: an operand is neither an array nor converts to one.
@@ -244,7 +244,9 @@ class Handler:
         """
         if type(self).__hash__ is not object.__hash__:
             return self
-        return self, tuple(getattr(self, "__dict__", {}).items())
+        slots = [slot for cls in type(self).__mro__ for slot in getattr(cls, "__slots__", ())]
+        names = [*slots, *getattr(self, "__dict__", {})]
+        return self, tuple([(name, exact_key(getattr(self, name))) for name in names if hasattr(self, name)])
 
     def describe(self) -> str:
         """Returns the handler's name with its parameters, for the `in` line of errors."""
@@ -681,13 +683,15 @@ class RuleTable(Generic[F]):
         find: returns the rule for an operation class, or None.
     """
 
-    __slots__ = ("_base", "_children", "_declared", "_registered", "_resolved", "find", "owner")
+    __slots__ = ("_base", "_children", "_declared", "_registered", "_resolved", "_used", "find", "owner")
 
     def __init__(self, owner: str, base: "RuleTable[F] | None" = None) -> None:
         self.owner = owner
         self._registered: dict[type[Operation[object]], F] = {}
         self._declared: list[DeclaredRule[F]] = []
         self._resolved: ResolvedRules[F] = ResolvedRules(self._resolve)
+        # Operations that were looked up since programs were forgotten, but for those that are resolved now.
+        self._used: set[type[Operation[object]]] = set()
         # Called for each handled operation: a method in C.
         self.find: Callable[[type[Operation[object]]], F | None] = self._resolved.__getitem__
         self._base = base
@@ -708,6 +712,7 @@ class RuleTable(Generic[F]):
                 self._registered[kind] = rule
             self._clear_resolved()
             if was_used:
+                self._forget_uses()
                 forget_staged_programs()
             return rule
 
@@ -750,11 +755,17 @@ class RuleTable(Generic[F]):
 
     def _was_used(self, kinds: tuple[type[Operation[object]], ...]) -> bool:
         """Returns whether a rule has been looked up for an operation of these kinds, here or in a table on top."""
-        return any([issubclass(kind, kinds) for kind in self._resolved]) or any(
+        return any([issubclass(kind, kinds) for kind in (*self._used, *self._resolved)]) or any(
             [child._was_used(kinds) for child in self._children]
         )
 
+    def _forget_uses(self) -> None:
+        self._used.clear()
+        for child in self._children:
+            child._forget_uses()
+
     def _clear_resolved(self) -> None:
+        self._used.update(self._resolved)
         self._resolved.clear()
         for child in self._children:
             child._clear_resolved()
@@ -812,7 +823,7 @@ def no_rule_error(op: Operation[R], handler: Handler) -> NoRuleError:
     return NoRuleError(
         f"{op.name}: the handler {handler.describe()} has no rule for this operation, "
         f"and the operation does not decompose into others"
-        + ("; 'forward' passes on integers and bools alone, 'drop' drops payloads" if is_forwarding else "")
+        + ("; write a rule, or use default = 'drop', which drops payloads" if is_forwarding else "")
     )
 
 

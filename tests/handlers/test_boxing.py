@@ -131,7 +131,7 @@ def test_forward_passes_on_what_carries_no_payload_by_nature() -> None:
         lambda x: lax.sort(x),
     ):
         with pytest.raises(
-            errors.NoRuleError, match="'forward' passes on integers and bools alone, 'drop' drops payloads"
+            errors.NoRuleError, match="write a rule, or use default = 'drop', which drops payloads"
         ):
             Tangents().run(g, x)
     # Plain operands have no payload to lose.

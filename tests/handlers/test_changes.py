@@ -78,6 +78,7 @@ def test_a_rule_that_is_added_or_replaced_counts() -> None:
         close(effx.grad(jitted)(0.5), 3.0 * sine * np.cos(0.5) - cosine * np.sin(0.5))
 
     check(2.0, 1.0)
+    scale_by(ops.Tan, 7.0, handler)  # which nothing uses, and which hides no use of the others
     scale_by(ops.Cos, 10.0, handler)
     check(2.0, 10.0)
     scale_by(ops.Sin, 5.0, handler)
@@ -156,11 +157,24 @@ def test_a_handler_that_changes() -> None:
 
     handler = Loose(2.0)
     inner = effx.jit(enp.sin)
-    for factor in (2.0, 3.0, 2.0, enp.asarray(5.0), [4.0, 5.0]):
+    for factor in (2.0, 3.0, 2.0, enp.asarray(5.0), enp.asarray([4.0, 5.0])):
         handler.factor = factor
-        if isinstance(factor, list):
-            handler.factor = enp.asarray(factor)
         close(handler.run(inner, 0.5), np.asarray(handler.factor) * np.sin(np.float32(0.5)))
+
+
+def test_a_handler_with_slots_that_changes() -> None:
+    @attrs.define(eq=False)
+    class Slotted(InterceptHandler[None]):
+        factor: float
+
+    @Slotted.rule(ops.Sin)
+    def _(site: Site[Slotted, None], op: ops.Sin, x: Array) -> Array:
+        return op(x) * site.handler.factor
+
+    handler, inner = Slotted(1.0), effx.jit(enp.sin)
+    for factor in (1.0, 5.0):
+        handler.factor = factor
+        close(handler.run(inner, 0.5), factor * np.sin(np.float32(0.5)))
 
 
 # --- rules for all operations ---------------------------------------------------------------------

@@ -315,3 +315,71 @@ def test_rules_see_the_handler() -> None:
     for g in (f, effx.jit(f)):
         close(Half().run(g, 1.0), np.sin(0.5))
         close(effx.value_and_grad(lambda x: Half().run(g, x))(1.0), (np.sin(0.5), np.sin(0.5)))  # noqa: B023
+
+
+# --- arrays of a handler --------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Weighted(InterceptHandler[None]):
+    """Multiplies sines by an array."""
+
+    weight: Array
+
+
+@Weighted.rule(ops.Sin)
+def _(site: Site[Weighted, None], op: ops.Sin, x: Array) -> Array:
+    return op(x) * site.handler.weight
+
+
+@effx.custom_vjp
+def sine(x: Any) -> Any:
+    """Its derivative is taken to be ten times its value."""
+    return enp.sin(x)
+
+
+sine.defvjp(lambda x: (enp.sin(x), x), lambda x, ct: (10.0 * enp.sin(x) * ct,))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, effx.jit, effx.checkpoint])
+def test_rules_take_the_arrays_of_a_handler_as_they_are_then(wrap: Any) -> None:
+    """The trace whose arrays it had may have ended when they run."""
+    weighted = wrap(lambda w, x: Weighted(w).run(sine, x))
+    weights, ten = enp.array([1.0, 2.0]), 10.0 * np.sin(0.5)
+    close(effx.grad(weighted, 1)(2.0, 0.5), 2.0 * ten)
+    close(effx.grad(lambda x: effx.vmap(weighted, (0, None))(weights, x).sum())(0.5), 3.0 * ten)
+    close(
+        effx.grad(lambda x: lax.scan(lambda c, w: (c + weighted(w, x), None), 0.0, weights)[0])(0.5),
+        3.0 * ten,
+    )
+    # By the array itself the function is differentiated as it computes, and then by its argument too.
+    close(effx.grad(weighted)(2.0, 0.5), np.sin(0.5))
+    close(effx.grad(weighted, (0, 1))(2.0, 0.5), [np.sin(0.5), 2.0 * np.cos(0.5)])
+
+
+@pytest.mark.parametrize("wrap", [effx.jit, effx.checkpoint])
+@pytest.mark.parametrize("handler", ["nothing", "stepping", "nan_guard", "count"])
+def test_rules_of_functions_that_are_staged_under_the_handler(handler: str, wrap: Any) -> None:
+    """The gradient is further out than the trace, so that no value shows it."""
+    close(effx.grad(wrap(HANDLERS[handler](straight)))(1.5), 3.0)
+
+
+def test_batching_rules_stay_where_results_depend_on_a_state() -> None:
+    @attrs.frozen
+    class Scaled(InterceptHandler[Array]):
+        def initial(self) -> Array:
+            return enp.float32(2)
+
+    @Scaled.rule(ops.Sin)
+    def _(site: Site[Scaled, Array], op: ops.Sin, x: Array) -> Array:
+        return op(x) * site.state
+
+    @effx.custom_batching.custom_vmap
+    def f(x: Any) -> Any:
+        return enp.sin(x)
+
+    @f.def_vmap
+    def _(size: int, batched: Any, x: Any) -> Any:
+        return 100.0 * enp.sin(x), True
+
+    close(effx.vmap(lambda x: Scaled().run(f, x))(XS), 200.0 * np.sin(XS))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from effx.array import Array
-from effx.errors import TransformError, check_function, name_user_call
+from effx.errors import TransformError, check_function
 from effx.experimental.sparse.base import JAXSparse
 from effx.experimental.sparse.bcoo import BCOO, as_bcoo
 from effx.lax.operands import check_int
@@ -152,7 +152,8 @@ def _jacobian(
             for r in results:
                 if isinstance(r, JAXSparse):
                     raise TransformError(
-                        f"{name_user_call()}: the function must return dense arrays, got {r!r}; sparse.todense makes it one"
+                        f"{transform.__name__}: the function must return dense arrays, got {r!r}; "
+                        "sparse.todense makes it one"
                     )
             trees.append(tree)
             return (results, aux) if has_aux else results

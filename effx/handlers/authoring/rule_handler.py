@@ -11,7 +11,6 @@ from effx.effects import Effect, Frame, Label, Operation, RuleTable, forget_stag
 from effx.errors import TransformError
 from effx.handlers.authoring.step_through import step_through
 from effx.handlers.recursion import PayloadHandler
-from effx.handlers.recursion.custom import is_seen_by_rules
 from effx.handlers.recursion.marks import MARK_OPERATIONS, mark_payloads
 from effx.handlers.recursion.payloads import Rule
 from effx.ir.ops.base import ArrayOperation, Binary, Elementwise, TupleOperation, Unary
@@ -162,10 +161,12 @@ class RuledHandler(PayloadHandler, Generic[S]):
 
     def otherwise(self, frame: Frame, op: Operation[R], operands: tuple[Array, ...]) -> R | None:
         """Enters programs and marked payloads, and forwards operations by `default`."""
-        # A handler further out that applies a function's rules runs these under this one: no step is left out.
-        rules = op.rules if isinstance(op, CustomCall) else None
-        is_ruled = rules is not None and any([is_seen_by_rules(x, rules) for x in operands])
-        if self.steps and isinstance(op, HigherOrder) and not is_ruled:
+        # A handler further out, now or of the program that is being staged, may apply the rules of a function, and runs
+        # these under this one.
+        may_be_ruled = (
+            isinstance(op, CustomCall) and op.rules.has_rules and any([x.frame is not None for x in operands])
+        )
+        if self.steps and isinstance(op, HigherOrder) and not may_be_ruled:
             return cast("R", step_through(frame, op, operands))
         if isinstance(op, MARK_OPERATIONS):
             return cast("R", mark_payloads(frame, op, operands))

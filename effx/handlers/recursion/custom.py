@@ -17,7 +17,7 @@ import attrs
 
 from effx.array import Array, Box
 from effx.array.promotion import zeros
-from effx.effects import Frame, handle
+from effx.effects import Frame, Handler, handle
 from effx.errors import ClosedOverError, TransformError
 from effx.handlers.recursion.layout import (
     ValueLayout,
@@ -48,7 +48,7 @@ from effx.ir.ops.groups import split_into
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.passes.pruning import prune_program
 from effx.ir.program import Equation, Program, Var, effect_row
-from effx.tree.registry import flatten
+from effx.tree.registry import PyTree, flatten
 
 Layouts = tuple[ValueLayout, ...]
 MaybeArrays = Sequence[Array | None]
@@ -86,9 +86,12 @@ def recur_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -
         _flatten_lifted if lifts_results else _flatten_unchanged,
         ("custom", lifts_results),
     )
-    if not handler.owns_boxes and any([is_seen_by_rules(x, op.rules) for x in handled.constants]):
-        # What the handler supplies is differentiated or batched, and the rules know nothing of it.
-        return _recur_without_rules(frame, op, operands)
+    if not handler.owns_boxes and any([type(x) is Box for x in handled.constants]):
+        # The rules, which run later, need the values that these arrays have then.
+        if any([type(x) is Box and not _holds_array(handler, x) for x in handled.constants]):
+            return _recur_without_rules(frame, op, operands)
+        if any([_is_boxed_by_user_of(op.rules, x) for x in handled.constants]):
+            return _recur_without_rules(frame, op, operands)
     captured, (constants, primals) = len(handled.constants), op.split_operands(layouts)
     of_constants = len(layout_types(constants))
 
@@ -97,7 +100,7 @@ def recur_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -
         rules = _RulesUnderHandler(
             handler,
             op.rules,
-            captured,
+            handled.constants,
             tuple(constants),
             tuple(primals),
             handled.results[op.record :],
@@ -109,7 +112,9 @@ def recur_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -
         )
         return CustomCall(program, rules.rules(keeps_rules), captured + of_constants, record)
 
-    call = cache_on_program(op.program, ("custom call", op, handler, layouts, handled.program), make)
+    call = cache_on_program(
+        op.program, ("custom call", op, handler.cache_key(), layouts, handled.program), make
+    )
     constant_leaves, primal_leaves = split_into(leaves, of_constants)
     outputs = call(*handled.constants, *constant_leaves, *state_leaves, *primal_leaves)
     new_state, collected, results = split_into(outputs, len(state.leaves), len(handled.collected.types))
@@ -191,7 +196,7 @@ def _results_use_state(handled: HandledProgram, state: int, record: int) -> bool
     return any(needs[len(handled.constants) : len(handled.constants) + state])
 
 
-def is_seen_by_rules(x: Array, rules: CustomRules) -> bool:
+def _is_boxed_by_user_of(rules: CustomRules, x: Array) -> bool:
     """Returns whether a handler further out, which uses the rules, has boxed a value."""
     pending = [x]
     while pending:
@@ -202,6 +207,31 @@ def is_seen_by_rules(x: Array, rules: CustomRules) -> bool:
                 return True
             pending += [leaf for leaf in flatten(x.payload)[0] if isinstance(leaf, Array)]
     return False
+
+
+def _attribute_names(handler: Handler) -> dict[str, str]:
+    """Returns the names of a handler's attributes by those of its parameters; none of a class without attrs."""
+    cls = type(handler)
+    return {f.alias or f.name: f.name for f in attrs.fields(cls)} if attrs.has(cls) else {}
+
+
+def _holds_array(handler: Handler, x: Array) -> bool:
+    """Returns whether a handler has an array among the leaves of its attributes."""
+    names = _attribute_names(handler).values()
+    return any([leaf is x for name in names for leaf in flatten(getattr(handler, name))[0]])
+
+
+def _replace_arrays(handler: PayloadHandler, old: Sequence[Array], new: Sequence[Array]) -> PayloadHandler:
+    """Returns a handler with other arrays among its attributes."""
+    replacements = {id(x): y for x, y in zip(old, new, strict=True) if x is not y}
+    changes: dict[str, PyTree] = {}
+    for parameter, name in _attribute_names(handler).items() if replacements else ():
+        leaves, tree = flatten(getattr(handler, name))
+        if any([id(leaf) in replacements for leaf in leaves]):
+            changes[parameter] = tree.unflatten([replacements.get(id(leaf), leaf) for leaf in leaves])
+    if not changes:
+        return handler
+    return attrs.evolve(handler, **changes)  # type: ignore[misc]  # an attrs class, as its changes show
 
 
 def _flatten_unchanged(
@@ -285,7 +315,7 @@ class _RulesUnderHandler:
     Attributes:
         handler: the handler.
         inner: the function's own rules.
-        captured: the number of leading constants that staging added.
+        captured: the leading constants that staging added: arrays of the handler.
         constants, primals, results: the layouts of the function's operands and results.
         state: the layout of the handler's state, which comes before the primals.
         uses_state: whether results depend on the state.
@@ -293,7 +323,7 @@ class _RulesUnderHandler:
 
     handler: PayloadHandler
     inner: CustomRules
-    captured: int
+    captured: tuple[Array, ...]
     constants: Layouts
     primals: Layouts
     results: Layouts
@@ -308,8 +338,9 @@ class _RulesUnderHandler:
             inner.name,
             self.jvp if keeps and inner.jvp is not None else None,
             self.vjp if keeps and inner.vjp is not None else None,
-            self.batch if inner.batch is not None and not self.uses_state else None,
+            self.batch if inner.batch is not None else None,
             shares_results=inner.shares_results,
+            captured=len(self.captured) + inner.captured,
             operand_leaves=self.find_operand_leaves(),
             details=inner.details if keeps else {},
         )
@@ -322,13 +353,17 @@ class _RulesUnderHandler:
             return tuple([(a, b) for a, b in spans if b > a])
         return tuple([(spans[a][0], spans[b - 1][1]) for a, b in self.inner.operand_leaves if b > a])
 
+    def handler_with(self, constants: Sequence[Array]) -> PayloadHandler:
+        """Returns the handler with the values that its arrays have where the rules run."""
+        return _replace_arrays(self.handler, self.captured, constants[: len(self.captured)])
+
     def enter(
         self, frame: Frame, constants: Sequence[Array], primals: Sequence[Array]
     ) -> tuple[list[Array], list[Array]]:
         """Sets the handler's state, and rebuilds the function's operands."""
         state, leaves = split_into(primals, len(self.state.leaves))
         set_state(frame, state, self.state)
-        known = rebuild_boxes(frame, constants[self.captured :], self.constants)
+        known = rebuild_boxes(frame, constants[len(self.captured) :], self.constants)
         return known, rebuild_boxes(frame, leaves, self.primals)
 
     def check_state_is_fixed(self, has_tangents: Sequence[bool]) -> None:
@@ -347,7 +382,7 @@ class _RulesUnderHandler:
         assert self.inner.jvp is not None
         of_state, of_primals = split_into(tangents, len(self.state.leaves))
         self.check_state_is_fixed([t is not None for t in of_state])
-        with handle(self.handler) as frame:
+        with handle(self.handler_with(constants)) as frame:
             known, xs = self.enter(frame, constants, primals)
             ys, dys = self.inner.jvp(known, xs, _box_tangents(frame, of_primals, self.primals))
         return self.fit_results(frame, ys), _fit_all(frame, dys, self.results)
@@ -361,7 +396,7 @@ class _RulesUnderHandler:
         self.check_state_is_fixed(of_state)
         remaining_flags = iter(of_primals)
         flags = [any([next(remaining_flags) for _ in layout.types]) for layout in self.primals]
-        with handle(self.handler) as frame:
+        with handle(self.handler_with(constants)) as frame:
             known, xs = self.enter(frame, constants, primals)
             ys, residuals, backward = self.inner.vjp(known, xs, flags)
             shares = _has_shared_results(self.inner)
@@ -369,15 +404,22 @@ class _RulesUnderHandler:
                 ys = [self.unbox_shared(frame, y, layout) for y, layout in zip(ys, self.results, strict=True)]
         leaves, layouts = flatten_boxes(frame, residuals)
         state = take_state(frame, self.state)
-        leaf_backward = make_backward_under(
-            self.handler, backward, layouts, self.results, self.primals, state=self.state, shares=shares
-        )
-        no_state: list[Array | None] = [None] * len(of_state)
-        return (
-            self.fit_results(frame, ys),
-            [*state, *leaves],
-            lambda known, cts: [*no_state, *leaf_backward(known, cts)],
-        )
+        arrays = constants[: len(self.captured)]
+
+        def leaf_backward(known: Sequence[Array], cts: MaybeArrays) -> list[Array | None]:
+            new_arrays, rest = split_into(known, len(arrays))
+            backward_under = make_backward_under(
+                _replace_arrays(self.handler, self.captured, new_arrays),
+                backward,
+                layouts,
+                self.results,
+                self.primals,
+                state=self.state,
+                shares=shares,
+            )
+            return [*[None] * len(of_state), *backward_under(rest, cts)]
+
+        return self.fit_results(frame, ys), [*arrays, *state, *leaves], leaf_backward
 
     def unbox_shared(self, frame: Frame, y: Array, layout: ValueLayout) -> Array:
         """Returns a result of the forward rule, plain if the function's own result is plain."""
@@ -400,12 +442,16 @@ class _RulesUnderHandler:
         assert self.inner.batch is not None
         xs: list[Array] = []
         flags: list[bool] = []
-        n = len(self.state.leaves)
-        values, batched = values[n:], batched[n:]
-        with handle(self.handler) as frame:
+        state, values = split_into(values, len(self.state.leaves))
+        of_state, batched = split_into(batched, len(self.state.leaves))
+        if any(of_state):
+            if self.uses_state:
+                raise closed_over_error(self.inner, "batched")
             # Results do not depend on the state, so that any will do.
-            set_state(frame, [zeros(t) for t in layout_types(self.state.leaves)], self.state)
-            known = rebuild_boxes(frame, constants[self.captured :], self.constants)
+            state = [zeros(t) for t in layout_types(self.state.leaves)]
+        with handle(self.handler_with(constants)) as frame:
+            set_state(frame, state, self.state)
+            known = rebuild_boxes(frame, constants[len(self.captured) :], self.constants)
             for layout, (start, stop) in zip(self.primals, _layout_spans(self.primals), strict=True):
                 parts, part_flags = values[start:stop], batched[start:stop]
                 flags.append(any(part_flags))

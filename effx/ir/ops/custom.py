@@ -97,6 +97,7 @@ class CustomRules:
         function: the named function, for which users' handlers may have rules.
         shares_results: whether a result that all batch elements share stays unbatched when `vjp` is batched; its
             cotangent is then the first element's.
+        captured: how many of the leading constants are arrays that handlers within have, which the rules take as they are.
         operand_leaves: for a function under handlers with boxes: for each of the user's arguments where the leaves of its
             payload begin and end among the primals.
         details: names of the user's rules and options, for the text of programs.
@@ -109,6 +110,7 @@ class CustomRules:
     batch: BatchRule | None = None
     function: NamedCall | None = None
     shares_results: bool = False
+    captured: int = 0
     operand_leaves: tuple[tuple[int, int], ...] = ()
     details: Mapping[str, object] = attrs.field(factory=dict)
 
