@@ -122,23 +122,21 @@ _CALLBACK_MODULES = ("effx.transforms.", "effx.tracing.", "effx.handlers.")
 _CALLERS = ("__call__", "call_in_transformation")
 # Modules of the rules of operations, if a frame of theirs stands inside of the public function.
 _RULE_MODULES = ("effx.handlers.", "effx.families.")
-_REFLECTED_OPERATORS = frozenset(
-    f"r{name}"
-    for name in (
-        "add",
-        "sub",
-        "mul",
-        "truediv",
-        "floordiv",
-        "mod",
-        "divmod",
-        "pow",
-        "matmul",
-        "and",
-        "or",
-        "xor",
-    )
+_OPERATORS = (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "divmod",
+    "pow",
+    "matmul",
+    "and",
+    "or",
+    "xor",
 )
+_REFLECTED_OPERATORS = frozenset([f"r{name}" for name in _OPERATORS])
 
 
 def name_user_call() -> str:

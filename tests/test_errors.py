@@ -460,8 +460,8 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: lax.scan(lambda c, x: (c, x), ones(3), "a"), "scan"),
     (lambda: lax.cond(True, enp.trace, enp.trace, ones(3)), "trace"),
     # So is one that a transformation takes, and what a transformation returns.
-    (lambda: effx.dtypes.canonicalize_dtype("a"), "canonicalize_dtype"),
-    (lambda: X.astype("a"), "astype"),
+    (lambda: effx.dtypes.canonicalize_dtype("zz"), "canonicalize_dtype"),
+    (lambda: X.astype("zz"), "astype"),
     (lambda: effx.vmap(3), "vmap"),  # type: ignore[call-overload]  # the error is the point
     (lambda: effx.hessian(3), "hessian"),  # type: ignore[call-overload]  # the error is the point
 ]
