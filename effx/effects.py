@@ -707,13 +707,10 @@ class RuleTable(Generic[F]):
         """
 
         def register(rule: F) -> F:
-            was_used = self._was_used(kinds)
             for kind in kinds:
                 self._registered[kind] = rule
             self._clear_resolved()
-            if was_used:
-                self._forget_uses()
-                forget_staged_programs()
+            self.forget_staged_uses(*kinds)
             return rule
 
         return register
@@ -748,18 +745,19 @@ class RuleTable(Generic[F]):
         """Returns the rules of this table that read what classes declare."""
         return list(self._declared)
 
-    @property
-    def has_served(self) -> bool:
-        """Whether a rule has been looked up here, or in a table on top."""
-        return self._was_used((Operation,))
+    def forget_staged_uses(self, *kinds: type[Operation[object]]) -> None:
+        """Has everything staged again if a rule has been looked up for an operation of these kinds."""
+        if self._was_used(kinds):
+            self._forget_uses()
+            forget_staged_programs()
 
     def _was_used(self, kinds: tuple[type[Operation[object]], ...]) -> bool:
-        """Returns whether a rule has been looked up for an operation of these kinds, here or in a table on top."""
         return any([issubclass(kind, kinds) for kind in (*self._used, *self._resolved)]) or any(
             [child._was_used(kinds) for child in self._children]
         )
 
     def _forget_uses(self) -> None:
+        self._clear_resolved()
         self._used.clear()
         for child in self._children:
             child._forget_uses()

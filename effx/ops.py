@@ -91,7 +91,7 @@ def _reduce_segments(
     if bucket_size is not None and size < 1:
         raise ShapeError(f"{what}: bucket_size must be positive, got {size}")
     buckets = -(-n // max(size, 1))
-    start = _neutral_element(function.__name__, x)
+    start = _neutral_element(what, x)
     if bucket_size is None or buckets < 2:
         shape, bucket = (count, *rest), 0
     else:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Generic, Literal, cast, get_args
 from typing_extensions import TypeVar
 
 from effx.array import Array
-from effx.effects import Effect, Frame, Label, Operation, RuleTable, forget_staged_programs, handle
+from effx.effects import Effect, Frame, Label, Operation, RuleTable, handle
 from effx.errors import TransformError
 from effx.handlers.authoring.step_through import step_through
 from effx.handlers.recursion import PayloadHandler
@@ -249,8 +249,7 @@ class RuledHandler(PayloadHandler, Generic[S]):
 
         def register(rule: Callable[..., R]) -> Callable[..., R]:
             cls.function_rules[function] = rule
-            if cls.rules.has_served:
-                forget_staged_programs()
+            cls.rules.forget_staged_uses(Operation)
             return rule
 
         return register

@@ -32,8 +32,6 @@ def apply_derivative_rule(
     dxs = [x.payload.tangent if type(x) is Box and x.frame is frame else None for x in primals]
     if all([dx is None for dx in dxs]):
         return None
-    if any([x.frame is frame for x in constants[: rules.captured]]):
-        return None  # a handler's arrays are differentiated too, of which the rules know nothing
     if any([x.frame is frame for x in constants]):
         raise closed_over_error(rules, "differentiated")
     # Operations that the rule performs have the source lines of the rule.

@@ -47,7 +47,8 @@ from effx.ir.ops.custom import BackwardRule, CustomCall, CustomRules, CustomTang
 from effx.ir.ops.groups import split_into
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.passes.pruning import prune_program
-from effx.ir.program import Equation, Program, Var, effect_row
+from effx.ir.passes.redundancy import eliminate_dead_code
+from effx.ir.program import Program
 from effx.tree.registry import PyTree, flatten
 
 Layouts = tuple[ValueLayout, ...]
@@ -58,7 +59,8 @@ MaybeArrays = Sequence[Array | None]
 def recur_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...]:
     """Applies the handler's own rule for the function, or performs one call of the function staged under the handler."""
     handler = payload_handler(frame)
-    if handler.uses(op.rules):
+    # Of arrays that handlers within have, the rules know nothing: by these the function itself is differentiated.
+    if handler.uses(op.rules) and not any([x.frame is frame for x in operands[: op.rules.captured]]):
         applied = handler.apply_custom(frame, op.rules, *op.split_operands(operands))
         if applied is not None:
             return (*_recur_record(frame, op, operands), *applied)
@@ -66,7 +68,7 @@ def recur_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -
     # derivative.
     keeps_rules = handler.keeps_rules and op.rules.has_rules
     if not keeps_rules and (op.rules.batch is None or has_record(frame)):
-        return _recur_without_rules(frame, op, operands)
+        return _recur_program(frame, op.program, operands)
     leaves, layouts = flatten_boxes(frame, operands)
     state_leaves, state = flatten_state(frame)
     # A rule may return a boxed value where the function itself returns a plain one, such as a constant.
@@ -86,12 +88,10 @@ def recur_custom_call(frame: Frame, op: CustomCall, operands: Sequence[Array]) -
         _flatten_lifted if lifts_results else _flatten_unchanged,
         ("custom", lifts_results),
     )
-    if not handler.owns_boxes and any([type(x) is Box for x in handled.constants]):
-        # The rules, which run later, need the values that these arrays have then.
-        if any([type(x) is Box and not _holds_array(handler, x) for x in handled.constants]):
-            return _recur_without_rules(frame, op, operands)
-        if any([_is_boxed_by_user_of(op.rules, x) for x in handled.constants]):
-            return _recur_without_rules(frame, op, operands)
+    # The rules, which run later, need the values that the handler's arrays have then, and know nothing of their tangents.
+    traced = [] if handler.owns_boxes else [x for x in handled.constants if type(x) is Box]
+    if any([not _holds_array(handler, x) or _is_boxed_by_user_of(op.rules, x) for x in traced]):
+        return _recur_program(frame, op.program, operands)
     captured, (constants, primals) = len(handled.constants), op.split_operands(layouts)
     of_constants = len(layout_types(constants))
 
@@ -128,8 +128,9 @@ def _has_shared_results(rules: CustomRules) -> bool:
     return rules.shares_results and rules.jvp is None
 
 
-def _recur_without_rules(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tuple[Array, ...]:
-    results = recur(frame, Call(op.program), operands)
+def _recur_program(frame: Frame, program: Program, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """Interprets a function as a call of its program, without rules."""
+    results = recur(frame, Call(program), operands)
     assert results is not None
     return results
 
@@ -140,26 +141,11 @@ def _recur_record(frame: Frame, op: CustomCall, operands: Sequence[Array]) -> tu
         return ()
 
     def make() -> Program:
-        # The rule performs the function's effects, so that only what these results need is left.
-        needed = {x for x in op.program.outputs[: op.record] if isinstance(x, Var)}
-        equations: list[Equation] = []
-        for e in reversed(op.program.equations):
-            if not needed.isdisjoint(e.outputs):
-                equations.append(e)
-                needed.update([x for x in e.inputs if isinstance(x, Var)])
-        equations.reverse()
-        return Program(
-            op.program.inputs,
-            tuple(equations),
-            op.program.outputs[: op.record],
-            op.program.name,
-            effect_row(equations),
-        )
+        # The rule performs the function's effects, so that they are left out here.
+        outputs = op.program.outputs[: op.record]
+        return eliminate_dead_code(attrs.evolve(op.program, outputs=outputs, derived={}), keeps_effects=False)
 
-    program = cache_on_program(op.program, ("record", op.record), make)
-    results = recur(frame, Call(program), operands)
-    assert results is not None
-    return results
+    return _recur_program(frame, cache_on_program(op.program, ("record", op.record), make), operands)
 
 
 def _put_record_first(handled: HandledProgram, state: int, constants: int) -> Program:
@@ -502,11 +488,7 @@ def recur_custom_tangent(frame: Frame, op: CustomTangent, operands: Sequence[Arr
     if op.program is None and not handler.keeps_rules:
         raise op.backward.no_forward_mode()
     if op.program is not None and (not handler.keeps_rules or has_record(frame)):
-        return _recur_without_rules(
-            frame,
-            CustomCall(op.program, CustomRules(op.backward.transform_name, op.backward.name)),
-            op.group_operands(operands).of_program,
-        )
+        return _recur_program(frame, op.program, op.group_operands(operands).of_program)
     leaves, all_layouts = flatten_boxes(frame, operands)
     layouts = op.group_operands(all_layouts)
     residual_leaves, program_leaves = split_into(leaves, len(layout_types(layouts.residuals)))

@@ -197,11 +197,16 @@ def flatten_outputs(
     return flatten_boxes(frame, outputs)
 
 
+def _version_key(key: Hashable) -> Hashable:
+    """Returns the key of a program's cache under which no value from before a change of rules is found."""
+    return rules_version[0], key
+
+
 def cache_on_program(program: Program, key: Hashable, make: Callable[[], T]) -> T:
     """Returns the cached value of a program under a key, made the first time. Under a key that cannot be
     hashed, as of a handler that holds arrays, it is made each time.
     """
-    key = rules_version[0], key
+    key = _version_key(key)
     try:
         cached_value = program.derived.get(key)
     except TypeError:
@@ -281,7 +286,7 @@ def stage_under(
     if all([x.frame is None or (x.frame.live and is_in_scope(x.frame)) for x in handled.constants]):
         return handled
     # A user's rule that ran while staging closed over boxes of a handler that has ended since.
-    program.derived.pop((rules_version[0], full_key), None)
+    program.derived.pop(_version_key(full_key), None)
     return cache_on_program(program, full_key, make)
 
 

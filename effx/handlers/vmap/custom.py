@@ -34,7 +34,7 @@ def apply_batching_rule(
         is_batched = type(x) is Box and x.frame is frame
         batched.append(is_batched)
         values.append(move_to_front(x.payload.value, x.payload.axis) if type(x) is Box and is_batched else x)
-    if not any(batched) or any([x.frame is frame for x in constants[: rules.captured]]):
+    if not any(batched):
         return None
     if any([x.frame is frame for x in constants]):
         raise closed_over_error(rules, "batched")

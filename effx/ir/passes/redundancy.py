@@ -6,8 +6,8 @@ from effx.effects import must_happen
 from effx.ir.program import Atom, Equation, Literal, Program, Var, effect_row
 
 
-def eliminate_dead_code(program: Program) -> Program:
-    """Removes equations whose results are not used, unless each occurrence has an effect.
+def eliminate_dead_code(program: Program, *, keeps_effects: bool = True) -> Program:
+    """Removes equations whose results are not used, unless each occurrence has an effect that is to be kept.
 
     >>> from effx.ir.text import parse_program
     >>> print(eliminate_dead_code(parse_program("f(a: f32[]) { b: f32[] = sin a\\n c: f32[] = cos a\\n return c }")))
@@ -19,7 +19,7 @@ def eliminate_dead_code(program: Program) -> Program:
     needed = {x for x in program.outputs if type(x) is Var}
     needed_equations: list[Equation] = []
     for e in reversed(program.equations):
-        if must_happen(e.op.effects) or any([v in needed for v in e.outputs]):
+        if (keeps_effects and must_happen(e.op.effects)) or any([v in needed for v in e.outputs]):
             needed_equations.append(e)
             needed.update([x for x in e.inputs if type(x) is Var])
     if len(needed_equations) == len(program.equations):
