@@ -69,16 +69,23 @@ def test_when(tmp_path: Path, body: str, result: object, multiplies: bool) -> No
 
 
 def test_at_the_end(tmp_path: Path) -> None:
-    """A call that finds its program when Python starts no more threads computes as any other, without a word."""
+    """A call that finds its program when Python waits for no more threads starts none, and computes as any other."""
     code = """
-import atexit
+import atexit, threading
 import numpy as np
 import effx
 f = effx.jit(lambda x: x @ x)
-atexit.register(lambda: print(float(f(np.ones((2, 2), np.float32))[0, 0])))
+def compute():
+    print(float(f(np.ones((2, 2), np.float32))[0, 0]), "effx-wake" in started)
+atexit.register(compute)
 effx.jit(lambda x: x + 1)(1.0)
+started, start = [], threading.Thread.start
+def record_start(thread):
+    start(thread)
+    started.append(thread.name)
+threading.Thread.start = record_start
 """
     cache = tmp_path / "cache"
     for _ in range(2):
         done = run(code, cache)
-        assert (done.stdout, done.stderr) == ("2.0\n", "")
+        assert (done.stdout, done.stderr) == ("2.0 False\n", "")

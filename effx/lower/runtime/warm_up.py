@@ -42,9 +42,17 @@ _warm_up_started = threading.Lock()  # acquired once, and never released
 
 
 def warm_up(device: Device) -> None:
-    """Starts a matrix product on a CPU, once in a process; its executable is on disk after the first time."""
-    if device.platform == "cpu" and _warm_up_started.acquire(blocking=False):
-        with contextlib.suppress(RuntimeError):  # at the end of Python no thread can be started
+    """Starts a matrix product on a CPU, once in a process; its executable is on disk after the first time.
+
+    Nothing starts when Python ends, in an `atexit` function for instance: Python waits for its threads before these
+    functions run. Python 3.11 starts another thread nevertheless, and C++ ends while XLA compiles in it.
+    """
+    if (
+        device.platform == "cpu"
+        and threading.main_thread().is_alive()
+        and _warm_up_started.acquire(blocking=False)
+    ):
+        with contextlib.suppress(RuntimeError):  # Python may have begun to end since
             # Not a daemon: Python waits for it at exit.
             threading.Thread(target=_run_product, args=(device,), name="effx-wake").start()
 
