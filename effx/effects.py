@@ -12,7 +12,7 @@ Never: depend on arrays, or import anything but `effx.errors`, `effx.caching` an
 """
 
 import copyreg
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, ClassVar, Generic, TypeVar, cast, final
@@ -278,6 +278,7 @@ class Frame:
     __slots__ = (
         "_collected",
         "_memory",
+        "_patterns",
         "handler",
         "intercepts",
         "live",
@@ -298,6 +299,7 @@ class Frame:
         # Made on first use: a frame is made for each eager derivative.
         self._collected: dict[str, object] | None = None
         self._memory: dict[Hashable, object] | None = None
+        self._patterns: dict[Hashable, object] | None = None
 
     @property
     def collected(self) -> dict[str, object]:
@@ -316,6 +318,13 @@ class Frame:
         if self._memory is None:
             self._memory = {}
         return self._memory
+
+    @property
+    def patterns(self) -> dict[Hashable, object]:
+        """What the handler's payloads of plain values look like, by type."""
+        if self._patterns is None:
+            self._patterns = {}
+        return self._patterns
 
     @property
     def main(self) -> "Frame":
@@ -387,6 +396,15 @@ def user_scope(scope: str) -> str:
     if "(" not in scope:
         return scope
     return "/".join([name for name in scope.split("/") if name not in _TRANSFORMATIONS])
+
+
+def scope_transformations(scope: str) -> tuple[str, ...]:
+    """Returns the transformations in a name stack, outermost first.
+
+    >>> scope_transformations("layer/transpose(/jvp(/attention")
+    ('transpose', 'jvp')
+    """
+    return tuple([name[:-1] for name in scope.split("/") if name in _TRANSFORMATIONS])
 
 
 def transformed_scope(scope: str) -> str:
@@ -673,6 +691,24 @@ class ResolvedRules(dict[type[Operation[object]], F | None]):
         return rule
 
 
+def check_rule(what: str, rule: object, kinds: Iterable[object]) -> None:
+    """Checks a rule that is being registered.
+
+    Args:
+        what: whose rule it is, for the error.
+        rule: must be a function.
+        kinds: what the rule is for.
+
+    Raises:
+        TransformError: it is none.
+    """
+    if not callable(rule):
+        names = ", ".join([getattr(kind, "__name__", repr(kind)) for kind in kinds])
+        raise TransformError(
+            f"{what}: the rule for {names} must be a function, got {rule!r} of type {type(rule).__name__}"
+        )
+
+
 class RuleTable(Generic[F]):
     """The rules of one handler class: found by operation class, base class or trait in O(1).
 
@@ -712,6 +748,19 @@ class RuleTable(Generic[F]):
             self._clear_resolved()
             self.forget_staged_uses(*kinds)
             return rule
+
+        return register
+
+    def register_function(self, *kinds: type[Operation[object]]) -> Callable[[F], F]:
+        """Registers the decorated function as `register` does.
+
+        Raises:
+            TransformError: what is decorated is no function.
+        """
+
+        def register(rule: F) -> F:
+            check_rule(self.owner, rule, kinds)
+            return self.register(*kinds)(rule)
 
         return register
 
@@ -812,7 +861,7 @@ decompositions: "RuleTable[Callable[..., object]]" = RuleTable("decompose")
 
 def decomposes(*kinds: type[Operation[R]]) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Registers a decomposition `(op, *operands) -> result` of operation classes."""
-    return decompositions.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
+    return decompositions.register_function(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
 
 
 def no_rule_error(op: Operation[R], handler: Handler) -> NoRuleError:

@@ -613,6 +613,63 @@ def check_function(fun: object, *, what: str = "") -> None:
         )
 
 
+def explain_rule_error(error: Exception, rule: object, what: str, source: Source = None) -> None:
+    """Says in a note of an error which rule of the user's made it, and for which of the user's lines.
+
+    The error keeps its class, so that a rule may raise what its author likes. Rules of effx's own are not named.
+
+    Args:
+        error: raised by the call of the rule.
+        rule: the rule.
+        what: names handler and operation, such as `interval: the rule for mul`.
+        source: the user's line that performs the operation; by default the current one.
+
+    Raises:
+        TransformError: the rule does not take the arguments that it was called with.
+    """
+    code = code_of(rule)
+    if code is None or is_internal(code):
+        return
+    line = code.co_firstlineno
+    is_entered = False
+    entry = innermost = error.__traceback__
+    while entry is not None:
+        innermost = entry
+        if entry.tb_frame.f_code is code:
+            line, is_entered = entry.tb_lineno or line, True
+        entry = entry.tb_next
+    place = f"{os.path.basename(code.co_filename)}:{line} in {code.co_name}"
+    if is_entered:
+        note = f"{what} raises this at {place}, for {source_of(source or current_source(2))}"
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
+    elif type(error) is TypeError and innermost is not None and is_internal(innermost.tb_frame.f_code):
+        # Python refuses the arguments in the caller's frame.
+        raise TransformError(f"{what} at {place} does not take its arguments: {error}") from error
+
+
+def code_of(function: object) -> CodeType | None:
+    """Returns the code of a function, of a method, or of what `partial` or `wraps` make of one; None if there is none."""
+    for _ in range(100):
+        for attribute in ("__wrapped__", "__func__", "func"):
+            inner = getattr(function, attribute, None)
+            if inner is not None:
+                function = inner
+                break
+        else:
+            break
+    code = getattr(function, "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+def describe_rule(rule: object) -> str:
+    """Returns where a rule is defined, such as `bounds.py:12 in _`; its repr if it has no line."""
+    code = code_of(rule)
+    if code is None:
+        return repr(rule)
+    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno} in {code.co_name}"
+
+
 def hide_internal_frames(error: BaseException) -> None:
     """Shortens an error's traceback in place, unless the flag `traceback_filtering` is off."""
     if hide_frames_setting[0]():

@@ -16,7 +16,7 @@ from effx.errors import (
     warn_user,
 )
 from effx.flags import numpy_dtype_promotion, numpy_rank_promotion
-from effx.ir.ops.convert import Convert
+from effx.ir.ops.convert import Bitcast, Convert
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.ops.sizes import SizeValue
 from effx.ir.program import Literal
@@ -48,7 +48,11 @@ def size_scalar(n: int, dtype: DType, weak: bool = True) -> Array:
 
 
 def zeros(t: ArrayType) -> Array:
-    """Returns zeros of a type; weak if the type is."""
+    """Returns zeros of a type; weak if the type is, and of keys those whose words are 0."""
+    if dtypes.is_key(t.dtype):
+        # No literal is a key, and a program that is staged would take a constant as one more operand.
+        words = (*t.shape, dtypes.bits(t.dtype) // 32)
+        return Bitcast(t.dtype)(zeros(array_type(dtypes.uint32, words)))
     zero = scalar(False if t.kind == "b" else 0, t.dtype, t.weak)
     return BroadcastInDim(t.shape, ())(zero) if t.shape else zero
 

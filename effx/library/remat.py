@@ -44,7 +44,7 @@ class NameSavedResults(InterceptHandler[None]):
 
 
 @NameSavedResults.rule(Operation)
-def _(site: Site[NameSavedResults, None], op: Operation[PyTree], *operands: Array) -> PyTree:
+def _(site: Site[NameSavedResults, None, PyTree], op: Operation[PyTree], *operands: Array) -> PyTree:
     handler, y = site.handler, site.forward()
     here = not handler.scopes or not handler.scopes.isdisjoint(site.scope.split("/"))
     if not (here and isinstance(op, handler.kinds)):

@@ -217,10 +217,9 @@ class Plant(InterceptHandler[VisitCounts]):
 
 
 @Plant.rule(Sow)
-def _(site: Site[Plant, VisitCounts], op: Sow, *operands: Array) -> tuple[Array, ...]:
+def _(site: Site[Plant, VisitCounts, tuple[Array, ...]], op: Sow, *operands: Array) -> tuple[Array, ...]:
     if op.key not in site.handler.values:
-        result: tuple[Array, ...] = site.forward()
-        return result
+        return site.forward()
     leaves, structure = tree.flatten(site.handler.values[op.key])
     if structure != op.structure:
         raise TransformError(

@@ -85,7 +85,7 @@ class StepLogger(InterceptHandler[None]):
 
 
 @StepLogger.rule(Operation)
-def _(site: Site[StepLogger, None], op: Operation[Any], *operands: Array) -> Any:
+def _(site: Site[StepLogger, None, Any], op: Operation[Any], *operands: Array) -> Any:
     handler = site.handler
     if handler.stop is not None and handler.stop(site):
         handler.pause()  # the operation is in `site`; go up for the user's frame

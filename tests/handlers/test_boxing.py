@@ -223,3 +223,23 @@ def test_handlers_run_in_the_outer_context() -> None:
     with handle(outer), handle(Twice()), handle(inner):
         enp.sin(enp.ones(2)) * 2.0
     assert (inner.n, outer.n) == (3, 6)  # ones is an operation too
+
+
+def test_keywords_of_the_function() -> None:
+    """Payloads, arrays and numbers in them, and in their pytrees, are as in arguments."""
+    box = IntervalBounds(enp.asarray(-1.0), enp.asarray(2.0))
+
+    def f(x: Any, *, scale: Any, terms: Any = ()) -> Any:
+        return x * scale + sum(terms)
+
+    run = IntervalArithmetic().run
+    for result in (
+        run(f, box, scale=2.0, terms=[box, 1.0]),
+        run(f, box, scale=enp.asarray(2.0), terms=(1.0, box), like=1.0),
+        effx.jit(lambda b: run(f, b, scale=2.0, terms=[b, 1.0]))(box),
+    ):
+        assert (float(result.low), float(result.high)) == (-2.0, 7.0)
+    result = run(f, 2.0, scale=box)
+    assert (float(result.low), float(result.high)) == (-2.0, 4.0)
+    with pytest.raises(errors.TransformError, match="run got 2 payloads, but like has 1 entries"):
+        run(f, box, scale=box, like=(1.0,))

@@ -15,8 +15,9 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax
-from effx.handling import ArrayOperation, BoxHandler, InterceptHandler, Site
-from effx.ir.ops.elementwise import Sin
+from effx.handling import ArrayOperation, BoxHandler, InterceptHandler, Site, places
+from effx.ir.ops.control import Call
+from effx.ir.ops.elementwise import Cos, Mul, Sin
 
 Function = Callable[[Any], Any]
 ASKED: list[str] = []
@@ -154,3 +155,87 @@ def test_scopes_of_a_handler_inside() -> None:
             Where().run(f, 0.5)
             where.run(g, 0.5)
     assert ASKED == ["in", "a/in", "a/in", "b/in", "b/in"]
+
+
+@attrs.frozen
+class Passes(InterceptHandler[None]):
+    """Notes the transformations that perform each sine and cosine."""
+
+    number: int = attrs.field(factory=lambda: next(RUNS))
+
+
+SEEN: list[tuple[str, tuple[str, ...], str]] = []
+
+
+@Passes.rule(Cos, Mul)
+def _(site: Site[Passes, None], op: Cos | Mul, *xs: effx.Array) -> effx.Array:
+    SEEN.append((op.name, site.transformations, site.scope))
+    return site.forward()
+
+
+@pytest.mark.parametrize("around", [lambda f: f, effx.jit], ids=["eager", "jit"])
+def test_operations_of_the_backward_pass_are_marked(around: Any) -> None:
+    """In calls and loops too; and the places of the program say the same of the same operations."""
+
+    def f(x: Any) -> Any:
+        with effx.named_scope("layer"):
+            return around(enp.sin)(x)
+
+    def g(x: Any) -> Any:
+        return lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0]
+
+    for function in (f, g):
+        gradient = effx.grad(function)
+        SEEN.clear()
+        Passes().run(gradient, 0.5)
+        forward = [s for s in SEEN if s[0] == "cos"]
+        backward = [s for s in SEEN if s[0] == "mul"]
+        assert {s[1:] for s in forward} == {(("jvp",), "layer")}
+        assert {s[1:] for s in backward} == {(("transpose", "jvp"), "layer")}
+        of_places = {
+            (p.op.name, p.transformations, p.scope)
+            for p in places(effx.make_jaxpr(gradient)(0.5))
+            if isinstance(p.op, Cos | Mul)
+        }
+        assert of_places == set(SEEN)
+
+
+def test_batches_and_forward_derivatives_are_marked() -> None:
+    def f(x: Any) -> Any:
+        return effx.vmap(lambda x: enp.cos(x) * 2.0)(x)
+
+    SEEN.clear()
+    Passes().run(f, enp.ones(3))
+    assert [s[:2] for s in SEEN] == [("cos", ("vmap",)), ("mul", ("vmap",))]
+    SEEN.clear()
+    Passes().run(enp.cos, 0.5)
+    assert SEEN == [("cos", (), "")]
+
+
+def test_a_place_and_its_site_agree() -> None:
+    """In operation, name stack and line, also within programs, in the same order."""
+    body = effx.jit(lambda c, x: (enp.sin(c) * enp.sin(x), enp.sin(c)))
+
+    def f(x: Any) -> Any:
+        with effx.named_scope("a"):
+            y = enp.sin(x)
+        with effx.named_scope("b"):
+            z, zs = lax.scan(body, y, enp.ones(3))
+        return lax.cond(z > 0, enp.sin, lambda x: enp.sin(enp.sin(x)), z + zs.sum())
+
+    program = effx.make_jaxpr(f)(0.5)
+    expected = [(p.op, p.scope, p.source) for p in places(program) if isinstance(p.op, Sin)]
+    seen: list[Any] = []
+
+    @attrs.frozen
+    class Watch(InterceptHandler[None]):
+        pass
+
+    @Watch.rule(Sin)
+    def _(site: Site[Watch, None], op: Sin, x: effx.Array) -> effx.Array:
+        seen.append((site.op, site.scope, site.source))
+        return site.forward()
+
+    Watch().run(effx.jit(Call(program)), 0.5)
+    assert seen == expected
+    assert len(expected) == 7

@@ -6,6 +6,7 @@ Never: gives a rule that agrees with the function's own derivative.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -328,3 +329,37 @@ def test_rules_of_what_is_not_used_do_not_run() -> None:
         return x + lax.stop_gradient(f(x, s)[0])
 
     close(grad(loss, argnums=1)(1.5, 5.0), 0.0)
+
+
+def test_keys_as_residuals_of_some_branches() -> None:
+    """The other branches give a key of zeros in its place."""
+
+    @effx.custom_vjp
+    def perturb(x: Any, key: Any) -> Any:
+        return x * effx.random.normal(key)
+
+    perturb.defvjp(
+        lambda x, key: (perturb(x, key), (key,)), lambda keys, ct: (ct * effx.random.normal(keys[0]), None)
+    )
+
+    def f(index: Any, x: Any, key: Any) -> Any:
+        branches = [
+            lambda x, key: x * 2.0,
+            perturb,
+            lambda x, key: perturb(x, effx.random.fold_in(key, 3)) * x,
+        ]
+        return effx.lax.switch(index, branches, x, key)
+
+    for key in (effx.random.key(7), effx.random.key(7, impl="rbg")):
+        noise = [float(effx.random.normal(k)) for k in (key, effx.random.fold_in(key, 3))]
+        expected = [2.0, noise[0], 3.0 * noise[1]]
+        gradient = effx.grad(f, argnums=1)
+        for transformed in (gradient, effx.jit(gradient)):
+            np.testing.assert_allclose([transformed(i, 1.5, key) for i in range(3)], expected, rtol=1e-6)
+        if key.dtype == effx.random.key(0).dtype:  # a batch of rbg keys draws numbers of its own
+            batched = effx.vmap(gradient, (0, None, None))(np.arange(3), 1.5, key)
+            np.testing.assert_allclose(batched, expected, rtol=1e-6)
+        keys = effx.random.split(key, 2)
+        for i in range(3):
+            mapped = effx.lax.map(partial(gradient, i, 1.5), keys)
+            np.testing.assert_allclose(mapped, [gradient(i, 1.5, k) for k in keys], rtol=1e-6)

@@ -12,8 +12,8 @@ import attrs
 import numpy as np
 
 from effx.array import Array
-from effx.effects import Operation, scope_within, user_scope
-from effx.errors import NoRuleError, TransformError, source_of
+from effx.effects import Operation, scope_transformations, scope_within, user_scope
+from effx.errors import NoRuleError, Source, TransformError, active_source, explain_rule_error, source_of
 from effx.handlers.authoring.rule_handler import HandlerRules, check_classes
 from effx.ir.flow import Flow
 from effx.ir.ops.control import Cond, HigherOrder, Region, Scan, While
@@ -37,6 +37,7 @@ class Place:
         repeats: how often it is performed when the outermost program runs once; of branches, once each.
         share: the probability that it is performed, if all branches of a cond are equally likely.
         unbounded: True inside a while loop, of which `repeats` counts one iteration.
+        transformations: the derivatives and batches that perform it, as `Site.transformations`.
     """
 
     equation: Equation
@@ -45,6 +46,7 @@ class Place:
     repeats: int = 1
     share: float = 1.0
     unbounded: bool = False
+    transformations: tuple[str, ...] = ()
 
     @property
     def op(self) -> Operation[object]:
@@ -69,6 +71,16 @@ class Place:
         )
 
     @property
+    def scope(self) -> str:
+        """The name stack, as `Site.scope`."""
+        return self.scopes
+
+    @property
+    def source(self) -> Source:
+        """The user's source location, as `Site.source`."""
+        return self.equation.source
+
+    @property
     def line(self) -> str:
         """The user's line, such as `train.py:12 in loss`."""
         return source_of(self.equation.source)
@@ -76,7 +88,10 @@ class Place:
     def at(self, equation: Equation) -> "Place":
         """Returns the location of another equation of the same program."""
         return attrs.evolve(
-            self, equation=equation, scopes=scope_within(self.scopes, user_scope(equation.scope))
+            self,
+            equation=equation,
+            scopes=scope_within(self.scopes, user_scope(equation.scope)),
+            transformations=(*self.transformations, *scope_transformations(equation.scope)),
         )
 
     def inside(self, program: Program) -> "Place":
@@ -148,7 +163,7 @@ class Analysis(Flow[V]):
             TransformError: there are no classes, or something is no operation class.
         """
         check_classes(cls.__name__, kinds)
-        return cls.rules.register(*kinds)
+        return cls.rules.register_function(*kinds)
 
     def literal(self, value: object, type: ArrayType) -> V:
         """Returns the fact of a literal.
@@ -158,11 +173,19 @@ class Analysis(Flow[V]):
         """
         raise TransformError(f"{self._name}: define literal(value, type), the fact of a number")
 
-    def _find_rule(self, place: Place) -> Callable[..., Any]:
+    def _apply_rule(self, place: Place, *arguments: object) -> Any:
         rule = self.rules.find(type(place.op))
         if rule is None:
             raise NoRuleError(f"{self._name}: no rule for {place.op.name} at {place.line}")
-        return rule
+        outer_source = active_source.get()
+        try:
+            active_source.set(place.equation.source or outer_source)
+            return rule(place, place.op, *arguments)
+        except Exception as error:
+            explain_rule_error(error, rule, f"{self._name}: the rule for {place.op.name}")
+            raise
+        finally:
+            active_source.set(outer_source)
 
     def _closed_program_error(self, place: Place) -> NoRuleError:
         """Returns the error for an operation without a rule whose programs the analysis cannot enter."""
@@ -231,7 +254,7 @@ class Forward(Analysis[V]):
             if results is None:
                 raise self._closed_program_error(place)
             return results
-        result = self._find_rule(place)(place, op, *facts)
+        result = self._apply_rule(place, *facts)
         return cast("Facts[V]", result) if op.multiple else (result,)
 
 
@@ -334,7 +357,7 @@ class Backward(Analysis[V]):
         op = place.op
         if self.rules.find(type(op)) is None and isinstance(op, HigherOrder):
             return self._walk_regions(place, results, operands)
-        return tuple(self._find_rule(place)(place, op, results, operands))
+        return tuple(self._apply_rule(place, results, operands))
 
     def _walk_regions(self, place: Place, results: Facts[V], operands: Facts[V]) -> Facts[V]:
         regions = self._regions(place.equation)

@@ -15,14 +15,17 @@ from typing_extensions import TypeVar
 
 from effx.array import Array, Box
 from effx.array.promotion import as_operand
-from effx.effects import Frame, Operation
-from effx.errors import EscapedBoxError, TransformError, TreeError
-from effx.handlers.authoring.rule_handler import Default, RuledHandler
+from effx.effects import Frame, Operation, use_frame
+from effx.errors import EscapedBoxError, TransformError, TreeError, describe_rule
+from effx.handlers.authoring.payload_checks import conform_payload, extra_axes, payload_pattern
+from effx.handlers.authoring.rule_handler import Default, ReturnClause, RuledHandler
 from effx.handlers.authoring.rule_types import PayloadRule, SitePayloadRule
 from effx.handlers.authoring.site import Site
 from effx.handlers.recursion.payloads import Rule, apply_typing_rule
 from effx.handlers.vmap.handler import apply_over_batches, identity
+from effx.ir.ops.base import Elementwise
 from effx.ir.ops.custom import NamedCall
+from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import ArrayType
 from effx.ir.values.array import Operand
 from effx.tree.prefixes import flatten_up_to
@@ -33,6 +36,7 @@ __all__ = ["BoxHandler", "Default"]
 R = TypeVar("R")
 P = TypeVar("P")
 S = TypeVar("S", default=None)
+Out = TypeVar("Out")
 O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - the literature's name
 O1 = TypeVar("O1", bound=Operation[Any])
 O2 = TypeVar("O2", bound=Operation[Any])
@@ -109,13 +113,15 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
 
     @overload
     @classmethod
-    def site_rule(cls, kind: type[O], /) -> SitePayloadRule[Site[Self, S], O, P]: ...
+    def site_rule(cls, kind: type[O], /) -> SitePayloadRule[Site[Self, S, Any], O, P]: ...
     @overload
     @classmethod
-    def site_rule(cls, kind: type[O], kind1: type[O1], /) -> SitePayloadRule[Site[Self, S], O | O1, P]: ...
+    def site_rule(
+        cls, kind: type[O], kind1: type[O1], /
+    ) -> SitePayloadRule[Site[Self, S, Any], O | O1, P]: ...
     @overload
     @classmethod
-    def site_rule(cls, *kinds: type[O]) -> SitePayloadRule[Site[Self, S], O, P]: ...
+    def site_rule(cls, *kinds: type[O]) -> SitePayloadRule[Site[Self, S, Any], O, P]: ...
     @classmethod
     def site_rule(cls, *kinds: type[Operation[Any]]) -> Any:
         """Registers `(site, op, *payloads) -> payload`: a rule that needs the site, or has a state."""
@@ -125,6 +131,19 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
     def lift(self, x: Array) -> P:
         """Returns the payload of a plain value."""
         return cast("P", super().lift(x))
+
+    def make_payload(self, x: Array) -> P:
+        """Returns what `lift` gives for a plain value, after a check of its class."""
+        payload = self.lift(x)
+        if self._carries_arrays and not isinstance(payload, Array):
+            payload = cast("P", as_operand(cast("Operand", payload), self.name))
+        if not isinstance(payload, self.payload_type):
+            raise TransformError(
+                f"{self.name}: lift must give a payload of type "
+                f"{getattr(self.payload_type, '__name__', self.payload_type)} for the plain value {x.type!r}, got "
+                f"{payload!r} of type {type(payload).__name__}"
+            )
+        return payload
 
     def type_of(self, payload: P) -> ArrayType:
         """Returns the type of the array that a payload stands for; by default that of its first leaf."""
@@ -140,12 +159,52 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
     ) -> tuple[PyTree, PyTree]:
         """Calls a rule with payloads."""
         function, wants_site = rule
-        payloads = [x.payload if x.frame is frame else self.lift(x) for x in operands]  # type: ignore[attr-defined]  # a value with a frame is a Box
+        payloads = self._operand_payloads(frame, op, operands)
         y = function(Site(frame, op, operands), op, *payloads) if wants_site else function(op, *payloads)
         types = apply_typing_rule(op, operands)
+        about = (function, [(p, x.type) for p, x in zip(payloads, operands, strict=True)])
         if op.multiple:
             self.check_count(op.name, y, len(types))
-        return y, types
+            return [
+                self._check_payload(frame, op.name, p, t, about) for p, t in zip(y, types, strict=True)
+            ], types
+        return self._check_payload(frame, op.name, y, types, about), types
+
+    def _operand_payloads(
+        self, frame: Frame, op: Operation[object], operands: tuple[Array, ...]
+    ) -> list[PyTree]:
+        """Returns the operands' payloads as rules get them.
+
+        Elementwise operations take operands of rank 0 with others. Payloads of these that are of rank 0 too broadcast as
+        the operands do. Others would be aligned with the wrong axes, so the operand is broadcast first.
+        """
+        payloads = [x.payload if x.frame is frame else self.make_payload(x) for x in operands]  # type: ignore[attr-defined]  # a value with a frame is a Box
+        if not isinstance(op, Elementwise) or len(operands) == 1:
+            return payloads
+        shape: tuple[int, ...] = max([x.shape for x in operands], key=len)
+        for i, x in enumerate(operands):
+            if len(x.shape) < len(shape) and any([extra > 0 for extra in extra_axes(payloads[i], x.type)[1]]):
+                with use_frame(frame):
+                    wide = BroadcastInDim(shape, ())(x)
+                payloads[i] = self.payload(frame, wide)
+        return payloads
+
+    def _check_payload(
+        self,
+        frame: Frame,
+        what: str,
+        y: PyTree,
+        t: ArrayType,
+        about: tuple[object, Sequence[tuple[PyTree, ArrayType]]],
+    ) -> PyTree:
+        """Returns what a rule gives for one result after a check; `about` is the rule and its operands."""
+        if not self._is_payload(y):
+            return y  # an array, or an error of `boxed_result`
+        rule, operands = about
+        pattern = payload_pattern(frame, self.make_payload, t)
+        return conform_payload(
+            y, t, pattern, operands, f"{self.name}: the rule for {what} ({describe_rule(rule)})"
+        )
 
     def boxed_result(self, frame: Frame, y: PyTree, t: ArrayType, what: str = "") -> Array:
         """Boxes a rule's result of type `t`; a plain array stays plain."""
@@ -215,24 +274,34 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
                 raise EscapedBoxError(
                     f"payload: a value {x.type!r} belongs to {x.frame.handler.describe()}, which has ended"
                 )
-        return self.lift(x)
+        return self.make_payload(x)
 
-    def run(self, function: Callable[..., PyTree], *args: PyTree, like: PyTree = None) -> PyTree:
+    def run(
+        self: ReturnClause[Out],
+        function: Callable[..., PyTree],
+        *args: PyTree,
+        like: PyTree = None,
+        **keywords: PyTree,
+    ) -> Out:
         """Runs a function on payloads.
 
         Args:
             function: takes and returns pytrees of arrays.
             args: the arguments, with payloads for arrays that carry one; other arrays stay plain.
             like: arrays or numbers with the types that the function sees, one for each payload; one for all, or
-                a tuple. By default the types are from `type_of`.
+                a tuple, in the order of the arguments. By default the types are from `type_of`.
+            keywords: the function's keywords, as `args`. One that is called `like` needs a function around it.
 
         Returns:
             The function's result with payloads for its arrays, plain ones lifted, after `returns`.
         """
-        self.check_function(function)
-        is_payload = self._is_payload
-        # The arguments are a tuple; payloads may be tuples.
-        leaves, tree = flatten(args, is_leaf=lambda x: x is not args and is_payload(x))
+        handler = cast("BoxHandler[P, Any]", self)
+        handler.check_function(function)
+        is_payload = handler._is_payload
+        # The arguments are a tuple and a dict; payloads may be, too.
+        arguments = (args, keywords)
+        containers = (id(arguments), id(args), id(keywords))
+        leaves, tree = flatten(arguments, is_leaf=lambda x: id(x) not in containers and is_payload(x))
         payload_indices = [i for i, x in enumerate(leaves) if is_payload(x)]
         examples: Sequence[Operand | None]
         if like is None:
@@ -241,16 +310,20 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             examples = like if isinstance(like, tuple) else (like,) * len(payload_indices)
         if len(examples) != len(payload_indices):
             raise TransformError(
-                f"{self.name}: run got {len(payload_indices)} payloads, but like has {len(examples)} entries"
+                f"{handler.name}: run got {len(payload_indices)} payloads, but like has {len(examples)} entries"
             )
-        with self.installed() as frame:
+        with handler.installed() as frame:
             for i, example in zip(payload_indices, examples, strict=True):
-                leaves[i] = self._convert_leaves(leaves[i])
-                t = self.type_of(leaves[i]) if example is None else as_operand(example, self.name).type
+                leaves[i] = handler._convert_leaves(leaves[i])
+                t = handler.type_of(leaves[i]) if example is None else as_operand(example, handler.name).type
                 leaves[i] = Box(frame, leaves[i], t)
-            results, out_tree = flatten(function(*tree.unflatten(leaves)))
+            boxed_args, boxed_keywords = tree.unflatten(leaves)
+            results, out_tree = flatten(function(*boxed_args, **boxed_keywords))
             payloads = out_tree.unflatten(
-                [self._convert_leaves(self.payload(frame, as_operand(y, self.name))) for y in results]
+                [
+                    handler._convert_leaves(handler.payload(frame, as_operand(y, handler.name)))
+                    for y in results
+                ]
             )
         return self.returns(payloads, frame)
 
@@ -281,7 +354,9 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         name = getattr(function.base, "__name__", "f")
 
         def flat(payloads: list[PyTree]) -> list[PyTree]:
-            carried = [x if b else self.lift(cast("Array", x)) for x, b in zip(payloads, boxed, strict=True)]
+            carried = [
+                x if b else self.make_payload(cast("Array", x)) for x, b in zip(payloads, boxed, strict=True)
+            ]
             result = rule(*function.in_tree.unflatten(carried))
             try:
                 result_leaves = flatten_up_to(out_tree, result)
@@ -304,7 +379,16 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             [self.unstack if b else identity for b in boxed],
             stack,
         )
-        return tuple([self.boxed_result(frame, y, t, name) for y, t in zip(stacked, types, strict=True)])
+        about = (
+            rule,
+            [(cast("Box", x).payload, x.type) for x, b in zip(primals, boxed, strict=True) if b],
+        )
+        return tuple(
+            [
+                self.boxed_result(frame, self._check_payload(frame, name, y, t, about), t, name)
+                for y, t in zip(stacked, types, strict=True)
+            ]
+        )
 
 
 def _runtime_class(kind: object) -> type[Any] | UnionType | None:

@@ -7,7 +7,7 @@ returned.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Self, overload
+from typing import Any, Generic, Self, cast, overload
 
 from typing_extensions import TypeVar
 
@@ -15,7 +15,7 @@ from effx.array import Array
 from effx.array.promotion import as_operand
 from effx.effects import Frame, Operation
 from effx.errors import TreeError
-from effx.handlers.authoring.rule_handler import Default, RuledHandler
+from effx.handlers.authoring.rule_handler import Default, ReturnClause, RuledHandler
 from effx.handlers.authoring.rule_types import InterceptRule
 from effx.handlers.authoring.site import Site
 from effx.handlers.recursion.payloads import Rule, apply_typing_rule
@@ -26,6 +26,7 @@ from effx.tree.registry import PyTree, flatten
 R = TypeVar("R")
 S = TypeVar("S", default=None)
 A = TypeVar("A")
+Out = TypeVar("Out")
 O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - the literature's name
 O1 = TypeVar("O1", bound=Operation[Any])
 O2 = TypeVar("O2", bound=Operation[Any])
@@ -66,23 +67,23 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
 
     @overload
     @classmethod
-    def rule(cls, kind: type[O], /) -> InterceptRule[Site[Self, S], O]: ...
+    def rule(cls, kind: type[O], /) -> InterceptRule[Site[Self, S, Any], O]: ...
     @overload
     @classmethod
-    def rule(cls, kind: type[O], kind1: type[O1], /) -> InterceptRule[Site[Self, S], O | O1]: ...
+    def rule(cls, kind: type[O], kind1: type[O1], /) -> InterceptRule[Site[Self, S, Any], O | O1]: ...
     @overload
     @classmethod
     def rule(
         cls, kind: type[O], kind1: type[O1], kind2: type[O2], /
-    ) -> InterceptRule[Site[Self, S], O | O1 | O2]: ...
+    ) -> InterceptRule[Site[Self, S, Any], O | O1 | O2]: ...
     @overload
     @classmethod
     def rule(
         cls, kind: type[O], kind1: type[O1], kind2: type[O2], kind3: type[O3], /
-    ) -> InterceptRule[Site[Self, S], O | O1 | O2 | O3]: ...
+    ) -> InterceptRule[Site[Self, S, Any], O | O1 | O2 | O3]: ...
     @overload
     @classmethod
-    def rule(cls, *kinds: type[O]) -> InterceptRule[Site[Self, S], O]: ...
+    def rule(cls, *kinds: type[O]) -> InterceptRule[Site[Self, S, Any], O]: ...
     @classmethod
     def rule(cls, *kinds: type[Operation[Any]]) -> Any:
         """Registers `(site, op, *operands) -> result` for operation classes, base classes or traits."""
@@ -99,14 +100,15 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
             return y, types
         return y if isinstance(y, Array) else self.boxed_result(frame, y, None, op.name), None
 
-    def run(self, function: Callable[..., Any], *args: PyTree, **kwargs: PyTree) -> Any:
+    def run(self: ReturnClause[Out], function: Callable[..., PyTree], *args: PyTree, **kwargs: PyTree) -> Out:
         """Runs a function under the handler.
 
         Returns:
             The function's result, after `returns`.
         """
-        self.check_function(function)
-        with self.installed() as frame:
+        handler = cast("InterceptHandler[Any]", self)
+        handler.check_function(function)
+        with handler.installed() as frame:
             result = function(*args, **kwargs)
         return self.returns(result, frame)
 

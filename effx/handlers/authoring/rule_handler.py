@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Generic, Literal, cast, get_args
+from typing import Any, ClassVar, Generic, Literal, Protocol, cast, get_args
 
 from typing_extensions import TypeVar
 
 from effx.array import Array
-from effx.effects import Effect, Frame, Label, Operation, RuleTable, handle
-from effx.errors import TransformError
+from effx.effects import Effect, Frame, Label, Operation, RuleTable, check_rule, handle
+from effx.errors import NoRuleError, TransformError, explain_rule_error
 from effx.handlers.authoring.step_through import step_through
 from effx.handlers.recursion import PayloadHandler
 from effx.handlers.recursion.marks import MARK_OPERATIONS, mark_payloads
@@ -21,6 +21,7 @@ from effx.tree.registry import PyTree, register_declared
 
 R = TypeVar("R")
 S = TypeVar("S", default=None)
+Out_co = TypeVar("Out_co", covariant=True)
 
 Default = Literal["error", "forward", "drop", "derive"]
 """What happens to an operation without a rule: an error that names it; the operation on the plain values, where no payload
@@ -87,6 +88,14 @@ def check_classes(what: str, kinds: Iterable[object]) -> None:
             raise TransformError(f"{what}: rules are for classes of operations or traits, got {kind!r}")
     if not kinds:
         raise TransformError(f"{what}: a rule needs the classes of operations that it is for")
+
+
+class ReturnClause(Protocol[Out_co]):
+    """What a handler returns, if its `returns` says so: then a type checker knows the type of what `run` returns."""
+
+    def returns(self, result: Any, frame: Any, /) -> Out_co:
+        """Converts the function's result to the result of `run`."""
+        ...
 
 
 class RuledHandler(PayloadHandler, Generic[S]):
@@ -171,8 +180,14 @@ class RuledHandler(PayloadHandler, Generic[S]):
         if isinstance(op, MARK_OPERATIONS):
             return cast("R", mark_payloads(frame, op, operands))
         result = super().otherwise(frame, op, operands)
-        if result is not None or (self.default == "derive" and op.can_decompose()):
+        holds_programs = isinstance(op, HigherOrder)
+        if result is not None or (op.can_decompose() and (self.default == "derive" or holds_programs)):
             return result
+        if holds_programs:  # an author's operation: to forward it would hide what it holds from this handler
+            raise NoRuleError(
+                f"{op.name}: the handler {self.describe()} has no rule for this operation, and cannot enter the programs "
+                f"that it holds, since it does not decompose; define decompose(*operands), or register a rule for it"
+            )
         if self.forwards(op, operands) or not any([x.frame is frame for x in operands]):
             return self.forward(frame, op, operands)
         return None
@@ -197,6 +212,7 @@ class RuledHandler(PayloadHandler, Generic[S]):
         check_classes(cls.name, kinds)
 
         def register(rule: Callable[..., Any]) -> Callable[..., Any]:
+            check_rule(cls.name, rule, kinds)
             cls.rules.register(*kinds)((rule, wants_site))
             return rule
 
@@ -248,6 +264,7 @@ class RuledHandler(PayloadHandler, Generic[S]):
             )
 
         def register(rule: Callable[..., R]) -> Callable[..., R]:
+            check_rule(cls.name, rule, (function,))
             cls.function_rules[function] = rule
             cls.rules.forget_staged_uses(Operation)
             return rule
@@ -280,7 +297,11 @@ class RuledHandler(PayloadHandler, Generic[S]):
                 f"{self.name}: {rules.name} closes over a value that is handled, which its rule for "
                 f"{self.name} knows nothing of; make it an argument"
             )
-        return self.apply_function(frame, function, rule, primals)
+        try:
+            return self.apply_function(frame, function, rule, primals)
+        except Exception as error:
+            explain_rule_error(error, rule, f"{self.name}: the rule for {rules.name}")
+            raise
 
     def apply_function(
         self, frame: Frame, function: NamedCall, rule: Callable[..., Any], primals: Sequence[Array]

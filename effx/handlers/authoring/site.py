@@ -6,7 +6,15 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from effx.array import Array
-from effx.effects import Frame, Handler, Operation, describe_stack, full_scope, user_scope
+from effx.effects import (
+    Frame,
+    Handler,
+    Operation,
+    describe_stack,
+    full_scope,
+    scope_transformations,
+    user_scope,
+)
 from effx.errors import Source, TransformError, current_source, source_of
 from effx.handlers.recursion.payloads import PayloadHandler, apply_typing_rule
 from effx.handlers.staging.stage import read_literal
@@ -15,13 +23,15 @@ from effx.tree.registry import PyTree
 
 H = TypeVar("H", bound=Handler, default=Handler)
 S = TypeVar("S", default=Any)
+R_co = TypeVar("R_co", covariant=True, default=Array)
 
 
 @final
-class Site(Generic[H, S]):
+class Site(Generic[H, S, R_co]):
     """One operation that a handler handles: its operands, its location, and access to the outer handlers.
 
-    Rules get one as their first argument. It is valid until the rule returns.
+    Rules get one as their first argument. It is valid until the rule returns. In annotations it is a
+    `Site[MyHandler, State]`, and `Site[MyHandler, State, tuple[Array, ...]]` for operations with several results.
 
     Attributes:
         frame: the handler's frame.
@@ -43,12 +53,27 @@ class Site(Generic[H, S]):
 
     @property
     def state(self) -> S:
-        """The handler's state. Assign a new one; states are values."""
+        """The handler's state. Assign a new one; states are values.
+
+        Raises:
+            TransformError: the handler has no state, since it defines no `initial`.
+        """
+        if self.frame.state is None:
+            self._check_state()
         return cast("S", self.frame.state)
 
     @state.setter
     def state(self, value: S) -> None:
+        self._check_state()
         self.frame.state = value
+
+    def _check_state(self) -> None:
+        handler = self.frame.handler
+        if isinstance(handler, PayloadHandler) and not handler.threads_state:
+            raise TransformError(
+                f"{handler.name}: a rule reads or sets site.state, but the handler has no state; define initial(), which "
+                "returns the first one"
+            )
 
     @property
     def memory(self) -> dict[Any, Any]:
@@ -81,6 +106,13 @@ class Site(Generic[H, S]):
         return user_scope(full_scope())
 
     @property
+    def transformations(self) -> tuple[str, ...]:
+        """The derivatives and batches within the handler that perform the operation, outermost first: of "jvp", "transpose"
+        and "vmap". An operation of a backward pass has "transpose", one of the forward pass of a gradient "jvp" alone.
+        """
+        return scope_transformations(full_scope())
+
+    @property
     def source(self) -> Source:
         """The user's source location as (code object, instruction offset)."""
         return current_source()
@@ -99,7 +131,7 @@ class Site(Generic[H, S]):
         """Returns whether an operand is a box of this handler."""
         return self.operands[operand].frame is self.frame
 
-    def forward(self, *operands: Array) -> Any:
+    def forward(self, *operands: Array) -> R_co:
         """Performs the operation outward.
 
         Args:
@@ -108,7 +140,7 @@ class Site(Generic[H, S]):
         Returns:
             An array, or a tuple of arrays for operations with several results.
         """
-        return self.op(*(operands or self.operands))
+        return cast("R_co", self.op(*(operands or self.operands)))
 
     def collect(self, name: str, value: PyTree) -> None:
         """Collects a value under a name; scan stacks the values of its iterations.

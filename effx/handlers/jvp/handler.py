@@ -5,6 +5,7 @@ the absence of a box, and rules see them as None.
 """
 
 from collections.abc import Callable, Sequence
+from functools import update_wrapper
 from typing import ClassVar, TypeVar, final, overload
 
 import attrs
@@ -135,7 +136,7 @@ def rule(*kinds: type[Operation[object]]) -> Rule:
 
     For an operation with several results it returns two tuples.
     """
-    return JVP.rules.register(*kinds)
+    return JVP.rules.register_function(*kinds)
 
 
 @JVP.rules.register(Linear)
@@ -191,7 +192,7 @@ def tangent_of(kind: type[A]) -> "Callable[[Callable[[A, Array, Array, Array], A
             assert dx is not None
             return y, tangent(op, dx, x, y)
 
-        rule(kind)(unary)
+        rule(kind)(update_wrapper(unary, tangent, (), ()))  # so that errors say which function it was
 
     return register
 

@@ -65,7 +65,7 @@ class Reference(PayloadHandler):
 
 def rule(*kinds: type[Operation[object]]) -> Callable[[NumPyRule], NumPyRule]:
     """Registers a rule `(op, *NumPy arrays) -> NumPy array`, or a tuple of them for several results."""
-    return Reference.rules.register(*kinds)
+    return Reference.rules.register_function(*kinds)
 
 
 def widen_floats(x: Data) -> Data:

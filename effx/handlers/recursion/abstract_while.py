@@ -20,7 +20,7 @@ from effx.handlers.recursion.layout import (
     rebuild_boxes,
 )
 from effx.handlers.recursion.loops import flatten_carry, reorder_state_inputs, stage_to_fixpoint
-from effx.handlers.recursion.payloads import payload_handler
+from effx.handlers.recursion.payloads import merge_states, payload_handler
 from effx.handlers.recursion.staging import (
     StateLayout,
     align_constants,
@@ -94,7 +94,8 @@ def _merge_iteration_states(
     """Returns the state that covers both a performed and a skipped iteration."""
     if state.tree is None:
         return []
-    merged = payload_handler(frame).merge_states(state.tree.unflatten(old), state.tree.unflatten(new))
+    both = [state.tree.unflatten(leaves) for leaves in (old, new)]
+    merged = merge_states(payload_handler(frame), both, "an iteration may have run or not")
     return [
         convert(as_operand(x, frame.handler.name), layout.type.dtype, layout.type.weak)
         for x, layout in zip(flatten(merged)[0], state.leaves, strict=True)

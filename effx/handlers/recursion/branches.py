@@ -18,7 +18,7 @@ from effx.handlers.recursion.layout import (
     payload_for,
     payload_layout,
 )
-from effx.handlers.recursion.payloads import payload_handler, recursion
+from effx.handlers.recursion.payloads import merge_states, payload_handler, recursion
 from effx.handlers.recursion.staging import CollectedLayouts, align_constants, flatten_state, stage_under
 from effx.handlers.sharding_types.axes_in_types import diverge_along
 from effx.handlers.staging.stage import run_program
@@ -91,7 +91,7 @@ def join_branches(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Ar
         for name, value in collected.items():
             handler.collect(frame, name, value)
     if handler.threads_state:
-        frame.state = reduce(handler.merge_states, states)
+        frame.state = merge_states(handler, states, "all branches ran")
     payloads = [[payload_for(frame, y) for y in ys] for ys in zip(*results, strict=True)]
     return tuple(
         [
@@ -139,7 +139,7 @@ def meet_layouts(frame: Frame, branch_layouts: tuple[ValueLayout, ...]) -> Value
     payload = boxed[0].example()
     for layout in branch_layouts:
         if layout.tree is None:  # as in loops, the structure of a lifted plain value counts
-            payload = handler.widen(payload, handler.lift(layout.plain_example()))
+            payload = handler.widen(payload, handler.make_payload(layout.plain_example()))
         elif layout.tree != boxed[0].tree or layout.types != boxed[0].types:
             payload = handler.widen(payload, layout.example())
     return payload_layout(payload, boxed[0].type)

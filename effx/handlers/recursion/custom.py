@@ -507,7 +507,7 @@ def recur_custom_tangent(frame: Frame, op: CustomTangent, operands: Sequence[Arr
         )
         program, captured, results = handled.program, handled.constants, handled.results
     elif handler.owns_boxes:
-        results = tuple([payload_layout(handler.lift(zeros(t)), t) for t in op.out_types])
+        results = tuple([payload_layout(handler.make_payload(zeros(t)), t) for t in op.out_types])
     else:
         results = tuple([ValueLayout(None, (t,), t) for t in op.out_types])
     leaf_backward = make_backward_under(

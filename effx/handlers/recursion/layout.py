@@ -116,7 +116,7 @@ def payload_for(frame: Frame, x: Array) -> PyTree:
     """Returns the payload of a box of the frame; a plain value is lifted."""
     if type(x) is Box and x.frame is frame:
         return x.payload
-    return payload_handler(frame).lift(x)
+    return payload_handler(frame).make_payload(x)
 
 
 def payload_layout(payload: PyTree, t: ArrayType) -> ValueLayout:

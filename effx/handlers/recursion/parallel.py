@@ -6,7 +6,6 @@ and stay on the device that computed them.
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import attrs
 
@@ -23,7 +22,7 @@ from effx.handlers.recursion.layout import (
     split_by_layouts,
 )
 from effx.handlers.recursion.loops import stack_outputs, unstack_inputs
-from effx.handlers.recursion.payloads import payload_handler, recursion
+from effx.handlers.recursion.payloads import merge_states, payload_handler, recursion
 from effx.handlers.recursion.staging import StateLayout, collect_values, flatten_state, stage_under
 from effx.handlers.sharding_types.program_types import widen_program
 from effx.handlers.staging.parallel_maps import bind_replica_axes
@@ -206,9 +205,6 @@ def _merge_replica_states(frame: Frame, leaves: Sequence[Array], state: StateLay
     """Sets the handler's state to the merged states of all replicas."""
     if state.tree is None:
         return
-    merged: Any = None
     rows = [_merge_axes(x, len(op.axes)) for x in leaves]
-    for i in range(op.size):
-        replica_state = state.tree.unflatten([getitem(x, i) for x in rows])
-        merged = replica_state if i == 0 else payload_handler(frame).merge_states(merged, replica_state)
-    frame.state = merged
+    states = [state.tree.unflatten([getitem(x, i) for x in rows]) for i in range(op.size)]
+    frame.state = merge_states(payload_handler(frame), states, f"{op.size} replicas of a parallel map ran")

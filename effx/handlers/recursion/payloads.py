@@ -3,12 +3,13 @@ override.
 """
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
 from effx.array import Array
 from effx.array.promotion import as_operand, zeros
 from effx.effects import Frame, Handler, Operation, RuleTable, Value, no_rule_error, use_frame
-from effx.errors import TransformError, active_source, current_source
+from effx.errors import TransformError, active_source, current_source, explain_rule_error
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.custom import CustomRules
 from effx.tree.registry import PyTree, flatten
@@ -78,14 +79,19 @@ class PayloadHandler(Handler):
         arrays: tuple[Array, ...] = operands  # type: ignore[assignment]  # all values are arrays
         if rule is None:
             return self.without_rule(frame, op, arrays)
-        if not self.marks_source or active_source.get() is not None:
-            y, about = self.apply_rule(frame, rule, op, arrays)
-        else:
-            try:
-                active_source.set(current_source(3))
+        try:
+            if not self.marks_source or active_source.get() is not None:
                 y, about = self.apply_rule(frame, rule, op, arrays)
-            finally:
-                active_source.set(None)
+            else:
+                try:
+                    active_source.set(current_source(3))
+                    y, about = self.apply_rule(frame, rule, op, arrays)
+                finally:
+                    active_source.set(None)
+        except Exception as error:
+            function = rule[0] if type(rule) is tuple else rule
+            explain_rule_error(error, function, f"{self.name}: the rule for {op.name}")
+            raise
         if op.multiple:
             pairs = zip(y, about, strict=True)
             return tuple([self.boxed_result(frame, y, about, op.name) for y, about in pairs])  # type: ignore[return-value]  # R is a tuple for a TupleOperation
@@ -140,6 +146,10 @@ class PayloadHandler(Handler):
         raise TransformError(
             f"{self.name}: a plain value {x.type!r} stands where a payload is expected; define lift(x)"
         )
+
+    def make_payload(self, x: Array) -> PyTree:
+        """Returns what `lift` gives for a plain value, after a check."""
+        return self.lift(x)
 
     def primal(self, payload: PyTree) -> Array | None:
         """Returns the plain value of a payload, which chooses branches; None if there is none."""
@@ -240,8 +250,12 @@ class PayloadHandler(Handler):
         return None
 
     def merge_states(self, a: PyTree, b: PyTree) -> PyTree:
-        """Returns the state after branches that were both run, or after two replicas of a parallel map."""
-        raise TransformError(f"{self.name}: both branches ran; define merge_states(a, b)")
+        """Returns the state after branches that were both run, or after two replicas of a parallel map.
+
+        Raises:
+            TransformError: the handler does not define it.
+        """
+        raise TransformError(f"{self.name}: two states must become one; define merge_states(a, b)")
 
     def collect(self, frame: Frame, name: str, value: PyTree) -> None:
         """Collects a value, a pytree of arrays that are not the handler's own boxes.
@@ -281,6 +295,22 @@ def payload_handler(frame: Frame) -> PayloadHandler:
             f"{handler.name}: only handlers that extend PayloadHandler are carried into loops and branches"
         )
     return handler
+
+
+def merge_states(handler: PayloadHandler, states: Sequence[PyTree], why: str) -> PyTree:
+    """Returns the state after several runs that each have left one.
+
+    Args:
+        handler: the states' handler.
+        states: one for each run.
+        why: what ran several times, for the error.
+
+    Raises:
+        TransformError: the handler does not say how.
+    """
+    if len(states) > 1 and type(handler).merge_states is PayloadHandler.merge_states:
+        raise TransformError(f"{handler.name}: {why}, and each has left a state; define merge_states(a, b)")
+    return reduce(handler.merge_states, states)
 
 
 def recursion(

@@ -13,7 +13,7 @@ import attrs
 
 from effx.array import Array, HostArray
 from effx.effects import Operation, RuleTable, current_frame, current_scope
-from effx.errors import NoRuleError, active_source
+from effx.errors import NoRuleError, active_source, explain_rule_error
 from effx.handlers.linear.recorder import record_linear
 from effx.handlers.recursion.payloads import Rule
 from effx.handlers.sharding_types.axes_in_types import (
@@ -65,7 +65,7 @@ def rule(*kinds: type[Operation[object]]) -> Rule:
 
     For an operation with several results `ct` is a sequence, with None for a zero cotangent.
     """
-    return rules.register(*kinds)
+    return rules.register_function(*kinds)
 
 
 def backward_pass(
@@ -180,6 +180,17 @@ def _transpose_equation(e: Equation, cts: list[Cotangent], known: dict[Var, Arra
         return _transpose_decomposition(op, cts, operands)
     if transpose is None:
         raise NoRuleError(f"transpose: {op.name} is not linear in its operands, or has no transpose")
+    try:
+        return _apply_transpose(transpose, e, cts, operands)
+    except Exception as error:
+        explain_rule_error(error, transpose, f"transpose: the rule for {op.name}")
+        raise
+
+
+def _apply_transpose(
+    transpose: Rule, e: Equation, cts: list[Cotangent], operands: tuple[Operand, ...]
+) -> Sequence[Cotangent]:
+    op = e.op
     operand_cts: Sequence[Cotangent]
     is_plain = isinstance(op, HigherOrder) or not allow_unresolved.value  # nearly all
     if is_plain or not has_sums([x.type for x in (*e.inputs, *e.outputs)]):

@@ -172,7 +172,7 @@ def rule(*kinds: type[Operation[object]]) -> Rule:
 
     For an operation with several results it returns two tuples.
     """
-    return Vmap.rules.register(*kinds)
+    return Vmap.rules.register_function(*kinds)
 
 
 def move_to_front(x: Array, axis: int) -> Array:

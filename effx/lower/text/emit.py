@@ -18,7 +18,15 @@ import numpy as np
 
 from effx import dtypes
 from effx.effects import Operation, RuleTable, scope_within, transformed_scope
-from effx.errors import BackendError, EffxError, NoRuleError, Source, resolve_source, set_error_position
+from effx.errors import (
+    BackendError,
+    EffxError,
+    NoRuleError,
+    Source,
+    explain_rule_error,
+    resolve_source,
+    set_error_position,
+)
 from effx.ir.ops.collective import AxisName
 from effx.ir.ops.control import Call, HigherOrder
 from effx.ir.ops.host import Hosted
@@ -70,7 +78,7 @@ def emits(*kinds: type[O], platform: str | None = None) -> Callable[[Rule[O]], R
         if platform not in PLATFORMS:
             raise BackendError(f"emits: platform must be one of {', '.join(PLATFORMS)}, got {platform!r}")
         table = _rules_by_platform.setdefault(platform, RuleTable(f"stablehlo of {platform}", rules))
-    return table.register(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
+    return table.register_function(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
 
 
 # Where a loop or a branch waits for the device.
@@ -478,8 +486,15 @@ class Body:
             outputs = equation.outputs
             try:
                 result = rule(self, op, equation.inputs, outputs)
-            except EffxError as error:
-                set_error_position(error, equation.source)
+            except Exception as error:
+                if isinstance(error, EffxError):
+                    set_error_position(error, equation.source)
+                explain_rule_error(
+                    error,
+                    rule,
+                    f"lowering to {self.module.platform}: the rule for {op.name}",
+                    equation.source,
+                )
                 raise
             if type(result) is str:
                 names[outputs[0]] = result

@@ -158,3 +158,40 @@ def batched(
     handler: Vmap, op: Pair, values: tuple[Array, ...], axes: tuple[int | None, ...]
 ) -> tuple[tuple[Array, ...], tuple[int | None, ...]]:
     return op(*values), (axes[0], None)
+
+
+@attrs.frozen
+class Total(InterceptHandler[Array]):
+    def initial(self) -> Array:
+        return enp.zeros((), enp.int32)
+
+    def returns(self, result: Array, frame: Frame) -> tuple[Array, Array]:
+        return result, enp.zeros(())
+
+
+@Total.rule(Sin)
+def forwarded(site: Site[Total, Array], op: Sin, x: Array) -> Array:
+    assert_type(site.forward(), Array)
+    return site.forward(x)
+
+
+@Total.rule(Sort)
+def forwarded_together(
+    site: Site[Total, Array, tuple[Array, ...]], op: Sort, *xs: Array
+) -> tuple[Array, ...]:
+    assert_type(site.forward(), tuple[Array, ...])
+    return site.forward(*xs)
+
+
+@attrs.frozen
+class Width(BoxHandler[Bounds]):
+    def lift(self, x: Array) -> Bounds:
+        return Bounds(x, x)
+
+    def returns(self, result: Bounds, frame: Frame) -> Array:
+        return result.high - result.low
+
+
+def test_run_returns_what_the_return_clause_says() -> None:
+    assert_type(Total().run(enp.sort, enp.ones(3)), tuple[Array, Array])
+    assert_type(Width().run(lambda x: x, Bounds(enp.zeros(3), enp.ones(3))), Array)

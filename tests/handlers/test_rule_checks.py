@@ -1,0 +1,694 @@
+"""What rules return and take is checked where they return it, and errors of rules say which rule, for which line."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+
+import effx
+import effx.numpy as enp
+from effx import Array, lax
+from effx.errors import NoRuleError, ShapeError, TransformError, TreeError
+from effx.handling import (
+    ArrayOperation,
+    Backward,
+    BoxHandler,
+    Forward,
+    InterceptHandler,
+    Label,
+    Linear,
+    Site,
+    array_type,
+    coverage,
+    decomposes,
+    emits,
+    jvp_rule,
+    named_function,
+    ops,
+    tangent_of,
+    transpose_rule,
+    vmap_rule,
+)
+from effx.handling import Unary as UnaryOperation
+from effx.ir import Program
+
+
+@attrs.frozen
+class Dual:
+    x: Array
+    dx: Array
+
+
+def make_tangents(default: str = "error") -> Any:
+    """A class of forward derivatives, along one direction or along several on a leading axis."""
+
+    @attrs.frozen
+    class Tangents(BoxHandler[Dual]):
+        def lift(self, x: Array) -> Dual:
+            return Dual(x, enp.zeros_like(x))
+
+    Tangents.default = default  # type: ignore[assignment]  # one of the words
+    rule: Any = Tangents.rule
+    rule(ops.Mul)(lambda op, x, y: Dual(x.x * y.x, x.dx * y.x + x.x * y.dx))
+    rule(ops.Add)(lambda op, x, y: Dual(x.x + y.x, x.dx + y.dx))
+
+    @rule(Linear)  # type: ignore[untyped-decorator]  # of a class with any rules
+    def _(op: Any, x: Dual) -> Dual:
+        return Dual(op(x.x), op(x.dx) if x.dx.ndim == x.x.ndim else effx.vmap(op)(x.dx))
+
+    return Tangents
+
+
+def text_of(error: BaseException) -> str:
+    return "".join(traceback.format_exception_only(error))
+
+
+X = np.asarray([0.5, -1.0, 2.0], np.float32)
+
+
+# The type of a payload
+
+
+def leave_out(op: Any, x: Dual) -> Dual:
+    return Dual(op(x.x), x.dx)
+
+
+WRONG: dict[str, tuple[type, Callable[..., Any], Callable[[Any], Any], str]] = {
+    "an axis too many": (
+        ops.ReduceSum,
+        leave_out,
+        enp.sum,
+        r"reduce_sum .*gives f32\[3\] in .dx for a result f32\[\]",
+    ),
+    "the first leaf": (
+        ops.ReduceSum,
+        lambda op, x: Dual(x.x, op(x.dx)),
+        enp.sum,
+        r"reduce_sum .*gives f32\[3\] in .x for a result f32\[\]",
+    ),
+    "an axis too few": (
+        ops.Sin,
+        lambda op, x: Dual(op(x.x), x.dx[0]),
+        enp.sin,
+        r"sin .*gives f32\[\] in .dx for a result f32\[3\]",
+    ),
+    "another size": (
+        ops.Sin,
+        lambda op, x: Dual(op(x.x), x.dx[..., :2]),
+        enp.sin,
+        r"sin .*gives f32\[2\] in .dx for a result f32\[3\]",
+    ),
+    "another dtype": (
+        ops.Sin,
+        lambda op, x: Dual(op(x.x), x.dx.astype(enp.float16)),
+        enp.sin,
+        r"sin .*gives f16\[3\] in .dx for a result f32\[3\]",
+    ),
+    "an integer": (
+        ops.Sin,
+        lambda op, x: Dual(op(x.x), enp.ones(3, enp.int32)),
+        enp.sin,
+        r"sin .*gives i32\[3\] in .dx for a result f32\[3\]",
+    ),
+    "axes in another order": (
+        ops.Transpose,
+        leave_out,
+        lambda x: enp.transpose(x * enp.ones((2, 3))),
+        r"transpose .*gives f32\[2,3\] in .dx for a result f32\[3,2\]",
+    ),
+}
+
+CONTEXTS: dict[str, Callable[[Callable[[Any], Any]], Callable[[Any], Any]]] = {
+    "eager": lambda f: f,
+    "jit": effx.jit,
+    "in a loop": lambda f: lambda x: lax.fori_loop(0, 1, lambda i, c: c + enp.sum(f(x)), enp.sum(x * 0.0)),
+    "in a branch": lambda f: lambda x: lax.cond(enp.bool_(True), f, f, x),
+    "vmap": lambda f: lambda x: effx.vmap(f)(enp.stack([x])),
+}
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+@pytest.mark.parametrize("mistake", WRONG)
+def test_a_payload_of_another_type_is_refused(mistake: str, context: str) -> None:
+    kind, rule, function, text = WRONG[mistake]
+    tangents = make_tangents()
+    tangents.rule(kind)(rule)
+    if context == "vmap":  # operands of a batch have other shapes
+        text = re.sub(r"gives .*", "gives", text)
+    with pytest.raises(TransformError, match=text) as caught:
+        tangents().run(CONTEXTS[context](function), Dual(enp.asarray(X), enp.ones(3)))
+    assert "test_rule_checks.py:" in str(caught.value)
+
+
+def test_rules_of_several_results_are_checked() -> None:
+    tangents = make_tangents()
+
+    @tangents.rule(ops.TopK)  # type: ignore[untyped-decorator]  # of a class with any rules
+    def _(op: Any, x: Dual) -> Any:
+        values, indices = op(x.x)
+        return Dual(values, x.dx), indices
+
+    with pytest.raises(
+        TransformError, match=r"the rule for top_k .* gives f32\[3\] in .dx for a result f32\[2\]"
+    ):
+        tangents().run(lambda x: lax.top_k(x, 2)[0], Dual(enp.asarray(X), enp.ones(3)))
+
+
+def test_rules_of_functions_are_checked() -> None:
+    @named_function
+    def total(x: Array) -> Array:
+        return enp.sum(x)
+
+    tangents = make_tangents()
+    tangents.function_rule(total)(lambda x: Dual(enp.sum(x.x), x.dx))
+    with pytest.raises(
+        TransformError, match=r"the rule for total .* gives f32\[3\] in .dx for a result f32\[\]"
+    ):
+        tangents().run(total, Dual(enp.asarray(X), enp.ones(3)))
+
+
+def test_numbers_are_repeated() -> None:
+    """In the leaves that have the value's type, whatever that is."""
+    tangents = make_tangents()
+    tangents.rule(ops.Sin)(lambda op, x: Dual(op(x.x), 1))
+    tangents.rule(ops.Cos)(lambda op, x: Dual(op(x.x), 2.0))
+    for x in (np.float32(0.5), X, X[:0], X.astype(np.float16)):
+        box = Dual(enp.asarray(x), enp.zeros_like(enp.asarray(x)))
+        for function, slope in ((enp.sin, 1), (enp.cos, 2)):
+            y = effx.jit(lambda p, f=function: make_and_run(tangents, f, p))(box)
+            np.testing.assert_array_equal(y.dx, np.full_like(x, slope))
+            assert y.dx.dtype == x.dtype
+
+
+def make_and_run(handler: Any, function: Callable[..., Any], payload: Dual) -> Dual:
+    result: Dual = handler().run(function, payload)
+    return result
+
+
+def test_what_lift_leaves_open_may_vary() -> None:
+    """Flags for whole arrays, numbers of directions that grow, and another structure."""
+
+    @attrs.frozen
+    class Noisy:
+        centre: Array
+        terms: Array  # one row for each source of noise
+        largest: Array  # for the whole array
+
+    @attrs.frozen
+    class Noise(BoxHandler[Noisy]):
+        def lift(self, x: Array) -> Noisy:
+            return Noisy(x, enp.zeros((0, *x.shape)), enp.max(abs(x)))
+
+    @Noise.rule(ops.Sin)
+    def _(op: ops.Sin, x: Noisy) -> Noisy:
+        y = op(x.centre)
+        return Noisy(y, enp.concatenate([x.terms, 0.5 * y[None]]), enp.max(abs(y)))
+
+    result = Noise().run(lambda x: enp.sin(enp.sin(x)), Noise().lift(enp.asarray(X)))
+    assert result.terms.shape == (2, 3)
+    np.testing.assert_allclose(result.terms[0], 0.5 * np.sin(X), rtol=1e-6)
+
+
+@attrs.frozen
+class Ranges(BoxHandler[Dual]):
+    """A handler that says by `type_of` what its payloads stand for, and cannot lift traced values."""
+
+    def lift(self, x: Array) -> Dual:
+        return Dual(enp.asarray(float(x)), enp.zeros(()))
+
+
+def test_a_lift_that_reads_values_says_nothing() -> None:
+    Ranges.rule(ops.Mul)(lambda op, x, y: Dual(x.x * y.x, enp.ones(5)))
+    result = Ranges().run(lambda x: x * 3.0, Dual(enp.asarray(2.0), enp.zeros(5)))
+    assert float(result.x) == 6.0
+
+
+# Operands of rank 0
+
+
+@attrs.frozen
+class Gradients(BoxHandler[Dual]):
+    """Derivatives along all directions, on a leading axis, in any number of which `lift` knows nothing."""
+
+    directions: int
+
+    def lift(self, x: Array) -> Dual:
+        return Dual(x, enp.zeros((self.directions, *x.shape), x.dtype))
+
+
+@Gradients.rule(ops.Mul)
+def _(op: ops.Mul, x: Dual, y: Dual) -> Dual:
+    return Dual(x.x * y.x, x.dx * y.x + x.x * y.dx)
+
+
+@Gradients.rule(ops.Add, ops.Sub)
+def _(op: ops.Add | ops.Sub, x: Dual, y: Dual) -> Dual:
+    return Dual(op(x.x, y.x), op(x.dx, y.dx))
+
+
+@Gradients.rule(ops.Select)
+def _(op: ops.Select, which: Dual, x: Dual, y: Dual) -> Dual:
+    return Dual(op(which.x, x.x, y.x), op(which.x, x.dx, y.dx))
+
+
+@Gradients.rule(Linear)
+def _(op: Linear, *xs: Dual) -> Dual:
+    apply: Any = op
+    return Dual(apply(*[x.x for x in xs]), effx.vmap(apply)(*[x.dx for x in xs]))
+
+
+RANK_ZERO: dict[str, Callable[[Any], Any]] = {
+    "a number": lambda x: x * 2.0 + 1.0,
+    "first": lambda x: 3.0 - x * x,
+    "a boxed sum": lambda x: x * enp.sum(x) + enp.sum(x),
+    "a boxed element": lambda x: (x - x[0]) * x[1],
+    "a constant array": lambda x: x * enp.asarray([1.0, 2.0, 3.0]) * enp.float32(2.0),
+    "matrices": lambda x: (enp.stack([x, x + 1.0]) * 2.0) * enp.sum(x),
+}
+
+
+@pytest.mark.parametrize("context", ["eager", "jit", "scan", "vmap"])
+@pytest.mark.parametrize("name", RANK_ZERO)
+def test_payloads_of_rank_zero_broadcast_as_values(name: str, context: str) -> None:
+    """With as many directions as elements, so that a wrong alignment would have no error."""
+    f = RANK_ZERO[name]
+    x = enp.asarray(X)
+    expected = np.moveaxis(np.asarray(effx.jacfwd(f)(x)), -1, 0)
+    box = Dual(x, enp.eye(3))
+    if context == "scan":
+        result = Gradients(3).run(lambda x: lax.scan(lambda c, _: (c, f(c)), x, None, length=2)[1], box)
+        np.testing.assert_allclose(result.x, np.stack([f(x)] * 2), rtol=1e-5)
+        # The axis of the loop stands in front of the payload's leaves.
+        np.testing.assert_allclose(result.dx[0], expected, rtol=1e-5)
+    elif context == "vmap":
+        batched = effx.vmap(lambda x, dx: Gradients(3).run(f, Dual(x, dx)).dx)
+        np.testing.assert_allclose(batched(x[None], enp.eye(3)[None])[0], expected, rtol=1e-5)
+    else:
+        g = effx.jit(f) if context == "jit" else f
+        np.testing.assert_allclose(Gradients(3).run(g, box).dx, expected, rtol=1e-5)
+
+
+def test_a_boxed_operand_of_rank_zero_needs_a_rule_to_broadcast() -> None:
+    @attrs.frozen
+    class Only(BoxHandler[Dual]):
+        def lift(self, x: Array) -> Dual:
+            return Dual(x, enp.zeros((3, *x.shape)))
+
+    Only.rule(ops.Mul)(lambda op, x, y: Dual(x.x * y.x, x.dx * y.x + x.x * y.dx))
+    box, number = Dual(enp.asarray(X), enp.eye(3)), Dual(enp.asarray(2.0), enp.ones(3))
+    np.testing.assert_allclose(Only().run(lambda x: x * 2.0, box).dx, 2 * np.eye(3))
+    with pytest.raises(NoRuleError, match="broadcast_in_dim: the handler only has no rule"):
+        Only().run(lambda x, c: x * c, box, number)
+
+
+# What is no rule, no payload, no state
+
+
+@pytest.mark.parametrize(
+    "rule", [3, None, Dual(enp.zeros(()), enp.zeros(()))], ids=["a number", "none", "a payload"]
+)
+def test_a_rule_is_a_function(rule: Any) -> None:
+    tangents: Any = make_tangents()
+    kind: Any = ops.Sin
+
+    class Facts(Forward[int]):
+        pass
+
+    for register, name in (
+        (tangents.rule(kind), "tangents: the rule for Sin"),
+        (tangents.site_rule(kind, ops.Cos), "tangents: the rule for Sin, Cos"),
+        (Facts.rule(kind), "Facts: the rule for Sin"),
+        (jvp_rule(kind), "jvp: the rule for Sin"),
+        (vmap_rule(kind), "vmap: the rule for Sin"),
+        (transpose_rule(kind), "transpose: the rule for Sin"),
+        (emits(kind), "stablehlo: the rule for Sin"),
+        (decomposes(kind), "decompose: the rule for Sin"),
+    ):
+        with pytest.raises(TransformError, match=f"^{name} must be a function, got "):
+            register(rule)
+    assert coverage(tangents)[ops.Sin].how == "decomposition" or coverage(tangents)[ops.Sin].how == "refused"
+
+
+def test_lift_gives_a_payload() -> None:
+    @attrs.frozen
+    class Plain(BoxHandler[Dual]):
+        def lift(self, x: Array) -> Dual:
+            return x  # type: ignore[return-value]  # the mistake
+
+        def join(self, a: Dual, b: Dual) -> Dual:
+            return a
+
+    Plain.rule(ops.Mul)(lambda op, x, y: x)
+    text = r"^plain: lift must give a payload of type Dual for the plain value f32\[\]~?, got (Array|Traced)"
+    box = Dual(enp.asarray(1.0), enp.asarray(1.0))
+    programs: list[Callable[[Any], Any]] = [
+        lambda x: x * 2.0,
+        effx.jit(lambda x: x * 2.0),
+        lambda x: lax.fori_loop(0, 2, lambda i, c: x * c, 1.0),
+        lambda x: (x, enp.ones(())),
+    ]
+    for program in programs:
+        with pytest.raises(TransformError, match=text):
+            Plain().run(program, box)
+
+
+def test_a_state_needs_a_first_one() -> None:
+    for assigns in (False, True):
+
+        @attrs.frozen
+        class Count(InterceptHandler[Array]):
+            pass
+
+        @Count.rule(ops.Sin)
+        def _(site: Site[Count, Array], op: ops.Sin, x: Array, assigns: bool = assigns) -> Array:
+            if assigns:
+                site.state = enp.int32(1)
+            else:
+                enp.add(site.state, 1)
+            return site.forward()
+
+        for f in (enp.sin, effx.jit(enp.sin)):
+            with pytest.raises(
+                TransformError,
+                match=r"^count: a rule reads or sets site\.state, but the handler has no state; define",
+            ):
+                Count().run(f, 1.0)
+
+
+# Errors of rules
+
+
+def fail(*_: object) -> Any:
+    raise KeyError("not there")
+
+
+LINE = r"test_rule_checks\.py:\d+ in "
+
+
+def test_errors_of_rules_keep_their_class_and_say_where() -> None:
+    tangents = make_tangents()
+    tangents.rule(ops.Sin)(fail)
+    box = Dual(enp.asarray(X), enp.ones(3))
+    for f in (lambda x: enp.sin(x), effx.jit(lambda x: enp.sin(x))):
+        with pytest.raises(KeyError, match="not there") as caught:
+            tangents().run(f, box)
+        (note,) = caught.value.__notes__
+        assert re.fullmatch(
+            rf"tangents: the rule for sin raises this at {LINE}fail, for {LINE}<lambda>", note
+        )
+        assert note in text_of(caught.value)
+
+
+def test_errors_within_the_operations_of_rules() -> None:
+    """An error of effx, which names the rule's line itself."""
+    tangents = make_tangents()
+    tangents.rule(ops.Sin)(lambda op, x: Dual(op(x.x), x.dx + enp.ones(2)))
+    with pytest.raises(ShapeError, match="add: shapes do not fit") as caught:
+        tangents().run(lambda x: enp.sin(x), Dual(enp.asarray(X), enp.ones(3)))
+    assert re.search(
+        rf"tangents: the rule for sin raises this at {LINE}<lambda>, for {LINE}<lambda>",
+        text_of(caught.value),
+    )
+
+
+def test_each_handler_on_the_way_is_named() -> None:
+    inner, outer = make_tangents(), make_tangents()
+    inner.rule(ops.Sin)(lambda op, x: Dual(enp.cos(x.x), x.dx))
+    outer.rule(ops.Cos)(fail)
+    with pytest.raises(KeyError) as caught:
+        outer().run(lambda x: inner().run(enp.sin, Dual(x, x)).x, Dual(enp.asarray(X), enp.ones(3)))
+    names = [re.findall(r"the rule for (\w+)", note)[0] for note in caught.value.__notes__]
+    assert names == ["cos", "sin"]
+
+
+def test_rules_that_do_not_take_their_arguments() -> None:
+    tangents = make_tangents()
+    tangents.rule(ops.Sin)(lambda op, x, y: x)
+    with pytest.raises(
+        TransformError,
+        match=rf"^tangents: the rule for sin at {LINE}<lambda> does not take its arguments: .*'y'",
+    ) as caught:
+        tangents().run(effx.jit(enp.sin), Dual(enp.asarray(X), enp.ones(3)))
+    assert isinstance(caught.value.__cause__, TypeError)
+
+    @attrs.frozen
+    class Watch(InterceptHandler[None]):
+        pass
+
+    Watch.rule(ops.Sin)(lambda op, x: x)  # type: ignore[arg-type, misc]  # the mistake: no site
+    with pytest.raises(TransformError, match=rf"^watch: the rule for sin at {LINE}<lambda> does not take"):
+        Watch().run(enp.sin, 1.0)
+
+    @named_function
+    def double(x: Array) -> Array:
+        return x + x
+
+    tangents.function_rule(double)(lambda x, y: x)
+    with pytest.raises(
+        TransformError, match=rf"^tangents: the rule for double at {LINE}<lambda> does not take"
+    ):
+        tangents().run(double, Dual(enp.asarray(X), enp.ones(3)))
+
+
+def test_a_type_error_inside_of_a_rule_is_its_own() -> None:
+    tangents = make_tangents()
+    tangents.rule(ops.Sin)(lambda op, x: len(3))  # type: ignore[arg-type]  # the mistake
+    with pytest.raises(TypeError, match="has no len"):
+        tangents().run(enp.sin, Dual(enp.asarray(X), enp.ones(3)))
+
+
+def test_errors_of_analyses() -> None:
+    class Size(Forward[int]):
+        def literal(self, value: object, type: Any) -> int:
+            return 0
+
+    class Use(Backward[int]):
+        def literal(self, value: object, type: Any) -> int:
+            return 0
+
+        def unknown(self, type: Any) -> int:
+            return 0
+
+        def join(self, a: int, b: int) -> int:
+            return a + b
+
+    program = effx.make_jaxpr(lambda x: enp.sin(x))(1.0)
+    for analysis, line in ((Size, "Size"), (Use, "Use")):
+        analysis.rule(ops.Sin)(fail)
+        with pytest.raises(KeyError) as caught:
+            analysis().run(program, 1)
+        assert re.search(
+            rf"{line}: the rule for sin raises this at {LINE}fail, for {LINE}<lambda>", text_of(caught.value)
+        )
+        analysis.rule(ops.Sin)(lambda place: 1)
+        with pytest.raises(
+            TransformError, match=rf"^{line}: the rule for sin at {LINE}<lambda> does not take"
+        ):
+            analysis().run(program, 1)
+
+
+class Square(UnaryOperation):
+    """x², of which each rule is wrong in its turn."""
+
+    __slots__ = ()
+    kinds = "f"
+
+
+WAYS: dict[str, tuple[Any, Callable[[Any], Any], str]] = {
+    "jvp": (jvp_rule, lambda x: effx.jvp(Square(), (x,), (x,)), "jvp"),
+    "tangent": (tangent_of, lambda x: effx.jvp(Square(), (x,), (x,)), "jvp"),
+    "vmap": (vmap_rule, lambda x: effx.vmap(Square())(x), "vmap"),
+    "lowering": (emits, lambda x: effx.jit(Square())(x), "lowering to cpu"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_errors_of_an_operations_rules(way: str) -> None:
+    register, run, name = WAYS[way]
+    x = enp.asarray(X)
+    emits(Square)(lambda body, op, inputs, outputs: body.name(inputs[0]))
+    register(Square)(fail)
+    with pytest.raises(KeyError) as caught:
+        run(x)
+    assert re.search(
+        rf"{name}: the rule for square raises this at {LINE}fail, for {LINE}<lambda>", text_of(caught.value)
+    )
+    register(Square)(lambda: None)
+    with pytest.raises(
+        TransformError, match=rf"^{name}: the rule for square at {LINE}<lambda> does not take"
+    ):
+        run(x)
+
+
+def test_errors_of_transposes() -> None:
+    class Same(UnaryOperation, Linear):
+        """x, linear."""
+
+        __slots__ = ()
+        kinds = "f"
+
+    emits(Same)(lambda body, op, inputs, outputs: body.name(inputs[0]))
+    transpose_rule(Same)(fail)
+    with pytest.raises(KeyError) as caught:
+        effx.grad(lambda x: Same()(x))(1.0)
+    assert re.search(
+        rf"transpose: the rule for same raises this at {LINE}fail, for {LINE}<lambda>", text_of(caught.value)
+    )
+
+
+def test_a_state_of_replicas() -> None:
+    """It is not branches that ran."""
+
+    @attrs.frozen
+    class Count(InterceptHandler[Array]):
+        def initial(self) -> Array:
+            return enp.int32(0)
+
+    @Count.rule(ops.Sin)
+    def _(site: Site[Count, Array], op: ops.Sin, x: Array) -> Array:
+        site.state = site.state + 1
+        return site.forward()
+
+    with pytest.raises(
+        TransformError,
+        match=r"^count: 2 replicas of a parallel map ran, and each has left a state; define merge_states",
+    ):
+        Count().run(effx.pmap(enp.sin), enp.ones((2, 3)))
+
+
+def test_a_function_rule_of_another_structure() -> None:
+    @named_function
+    def pair(x: Array) -> tuple[Array, Array]:
+        return x, x
+
+    tangents = make_tangents()
+    tangents.function_rule(pair)(lambda x: x)
+    with pytest.raises(TreeError, match="tangents: the rule for pair gives a result of structure"):
+        tangents().run(pair, Dual(enp.asarray(X), enp.ones(3)))
+
+
+# Operations of a user's own that hold programs
+
+
+@attrs.frozen
+class Twice(ops.HigherOrder):
+    """f(f(x)) of a program f."""
+
+    program: Program
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        return (self.program,)
+
+    @property
+    def in_types(self) -> Any:
+        return self.program.in_types
+
+    def infer(self, *types: Any) -> Any:
+        return self.program.out_types
+
+    def decompose(self, *operands: Any) -> Any:
+        return ops.Call(self.program)(*ops.Call(self.program)(*operands))
+
+
+@attrs.frozen
+class Closed(ops.HigherOrder):
+    """A program that only XLA enters."""
+
+    program: Program
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        return (self.program,)
+
+    @property
+    def in_types(self) -> Any:
+        return self.program.in_types
+
+    def infer(self, *types: Any) -> Any:
+        return self.program.out_types
+
+
+def call(kind: Any, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: kind(effx.make_jaxpr(f)(x))(x)[0]
+
+
+NOISE = Label("noise of test_rule_checks")
+
+
+@attrs.frozen
+class Noise(ArrayOperation):
+    effects = frozenset({NOISE})
+
+    def infer(self, *types: Any) -> Any:
+        return array_type(enp.float32.dtype, ())
+
+
+@attrs.frozen
+class Supply(InterceptHandler[Array]):
+    """Supplies 1, 2, 3 …"""
+
+    handles = frozenset({NOISE})
+
+    def initial(self) -> Array:
+        return enp.float32(0.0)
+
+
+@Supply.rule(Noise)
+def _(site: Site[Supply, Array], op: Noise) -> Array:
+    site.state = site.state + 1
+    return site.state
+
+
+@attrs.frozen
+class CountSines(InterceptHandler[Array]):
+    def initial(self) -> Array:
+        return enp.int32(0)
+
+    def returns(self, result: Any, frame: Any) -> tuple[Any, Any]:
+        return result, frame.state
+
+
+@CountSines.rule(ops.Sin)
+def _(site: Site[CountSines, Array], op: ops.Sin, x: Array) -> Array:
+    site.state = site.state + 1
+    return site.forward()
+
+
+def loop(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: lax.fori_loop(0, 3, lambda i, c: f(c), x)
+
+
+@pytest.mark.parametrize(
+    "around", [lambda f: f, effx.jit, loop, lambda f: effx.jit(loop(f))], ids=["", "jit", "loop", "both"]
+)
+def test_handlers_see_what_users_operations_hold(around: Any) -> None:
+    sines = around(call(Twice, enp.sin))
+    runs = int(around(lambda x: x + 1.0)(0.0))
+    value, count = CountSines().run(sines, 0.5)
+    assert int(count) == 2 * runs
+    expected = 0.5
+    for _ in range(2 * runs):
+        expected = float(np.sin(expected))
+    np.testing.assert_allclose(value, expected, rtol=1e-6)
+
+    noisy = around(call(Twice, lambda x: x + Noise()()))
+    n = 2 * runs
+    assert float(Supply().run(noisy, 1.0)) == 1.0 + n * (n + 1) / 2
+    assert float(CountSines().run(lambda x: Supply().run(noisy, x), 1.0)[0]) == 1.0 + n * (n + 1) / 2
+
+
+def test_an_operation_that_hides_its_program_is_refused() -> None:
+    emits(Closed)(lambda body, op, inputs, outputs: body.inline(op.program, [body.name(x) for x in inputs]))
+    np.testing.assert_allclose(call(Closed, enp.sin)(0.5), np.sin(0.5), rtol=1e-6)
+    text = "^closed: the handler count_sines has no rule for this operation, and cannot enter the programs"
+    with pytest.raises(NoRuleError, match=text):
+        CountSines().run(call(Closed, enp.sin), 0.5)
+    with pytest.raises(NoRuleError, match=r"^closed: the handler supply has no rule for this operation"):
+        Supply().run(call(Closed, lambda x: x + Noise()()), 0.5)
