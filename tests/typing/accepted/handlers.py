@@ -83,8 +83,9 @@ class Count(InterceptHandler[Array]):
     def initial(self) -> Array:
         return enp.zeros((), enp.int32)
 
-    def returns(self, result: object, frame: Frame) -> object:
-        return frame.state
+    def returns(self, result: object, frame: Frame) -> Array:
+        state: Array = frame.state  # type: ignore[assignment]  # of this handler's type
+        return state
 
 
 @Count.rule(Sin, Cos)
