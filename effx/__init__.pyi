@@ -93,7 +93,7 @@ from effx.transforms.jit.function import Jitted as Jitted
 from effx.transforms.jit.jit import jit as jit
 from effx.transforms.jit.options import Inline as Inline
 from effx.tracing.name_scopes import *
-from effx.ir.meshes import PartitionSpec as P
+from effx.ir.meshes import PartitionSpec as _PartitionSpec
 from effx.lower.placement.shardings import NamedSharding as NamedSharding
 from effx.transforms.placement.meshes import (
     get_abstract_mesh as get_abstract_mesh,
@@ -120,5 +120,6 @@ from effx.transforms.jit.stages import ShapeDtypeStruct as ShapeDtypeStruct
 from effx.transforms.jit.make_jaxpr import *
 from effx.transforms.maps.vmap import *
 
+P = _PartitionSpec
 __version__: str
 from effx.library.padding import mask as mask, shapecheck as shapecheck

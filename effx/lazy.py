@@ -68,8 +68,14 @@ def _find_homes(package: str) -> dict[str, tuple[str, str]]:
     """Returns for each name of a namespace its module and its name there, "" for the module itself."""
     homes: dict[str, tuple[str, str]] = {}
     for node in ast.parse(pkgutil.get_data(package, "__init__.pyi") or b"").body:
-        if not isinstance(node, ast.ImportFrom):
-            continue
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name(id=first_name)):
+                homes[name] = homes[first_name]  # `from x import y as z` would export no z to type checkers
+                continue
+            case ast.ImportFrom():
+                pass
+            case _:
+                continue
         for alias in node.names:
             name = alias.asname or alias.name
             if node.module is None:  # from . import module

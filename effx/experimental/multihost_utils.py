@@ -9,7 +9,6 @@ Calls are compared before data are exchanged, so different programs are an error
 import hashlib
 import json
 import textwrap
-from typing import cast
 
 import numpy as np
 
@@ -139,7 +138,7 @@ def _is_global(x: PyTree) -> bool:
 
 def _replicate(x: Array) -> Array:
     """Returns an array replicated on all of its devices."""
-    return cast("Array", device_put(x, NamedSharding(x.sharding.mesh, PartitionSpec())))
+    return device_put(x, NamedSharding(x.sharding.mesh, PartitionSpec()))
 
 
 def host_local_array_to_global_array(local_inputs: PyTree, global_mesh: Mesh, pspecs: PyTree) -> PyTree:

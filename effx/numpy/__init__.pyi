@@ -2,7 +2,6 @@ from . import fft, linalg
 from effx.numpy.applying import *
 from effx.ir.values.array import (
     bool_ as bool_,
-    bool_ as bool,
     int1 as int1,
     uint1 as uint1,
     int2 as int2,
@@ -66,3 +65,5 @@ from effx.numpy.sorting import *
 from effx.numpy.statistics import *
 from effx.numpy.ufuncs import *
 from effx.numpy.vectorizing import *
+
+bool = bool_

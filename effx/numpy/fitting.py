@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from effx import dtypes
 from effx.array import Array, arithmetic, reducing, shaping
@@ -83,6 +83,48 @@ def roots(p: Operand, *, strip_zeros: bool = True) -> Array:
     return shaping.concatenate([eigvals(companion), zeros], 0)
 
 
+@overload
+def polyfit(
+    x: Operand,
+    y: Operand,
+    deg: int,
+    rcond: float | None = None,
+    full: Literal[False] = False,
+    w: Operand | None = None,
+    cov: Literal[False] = False,
+) -> Array: ...
+@overload
+def polyfit(
+    x: Operand,
+    y: Operand,
+    deg: int,
+    rcond: float | None = None,
+    full: Literal[False] = False,
+    w: Operand | None = None,
+    *,
+    cov: Literal[True] | str,
+) -> tuple[Array, Array]: ...
+@overload
+def polyfit(
+    x: Operand,
+    y: Operand,
+    deg: int,
+    rcond: float | None = None,
+    *,
+    full: Literal[True],
+    w: Operand | None = None,
+    cov: bool | str = False,
+) -> tuple[Array, Array, Array, Array, Array]: ...
+@overload
+def polyfit(
+    x: Operand,
+    y: Operand,
+    deg: int,
+    rcond: float | None = None,
+    full: bool = False,
+    w: Operand | None = None,
+    cov: bool | str = False,
+) -> Array | tuple[Array, ...]: ...
 def polyfit(
     x: Operand,
     y: Operand,

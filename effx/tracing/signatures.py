@@ -9,8 +9,8 @@ Never: exist at run time but as names; functions are returned.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, final, overload
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeAlias, final, overload
 
 from typing_extensions import TypeVar, TypeVarTuple, Unpack
 
@@ -45,6 +45,24 @@ Zs = TypeVarTuple("Zs", default=Unpack[tuple[Any, ...]])
 Vs = TypeVarTuple("Vs", default=Unpack[tuple[Any, ...]])
 Ws = TypeVarTuple("Ws", default=Unpack[tuple[Any, ...]])
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+    from attrs import AttrsInstance
+
+    Record: TypeAlias = DataclassInstance | AttrsInstance
+
+
+class TreeNode(Protocol):
+    """An object of a class that flattens itself, as `tree_util.register_pytree_node_class` registers it."""
+
+    def tree_flatten(self) -> tuple[PyTree, PyTree]:
+        """Returns the children and what is static."""
+        ...
+
+
+Container: TypeAlias = "tuple[PyTree, ...] | list[PyTree] | Mapping[Any, PyTree] | Record | TreeNode"
+"""What checkers can tell for a tree that is no leaf. A text is none."""
+PyTreeLike: TypeAlias = "Operand | Container | None"
 ScalarResult = Scalar | bool | int | float | complex
 """What a function that `grad` takes may return: an array without axes, or a number."""
 
@@ -52,6 +70,23 @@ ScalarResult = Scalar | bool | int | float | complex
 @final
 class Unnameable:
     """A type that no function names: a function that takes it takes any argument, and its result type is unknown."""
+
+
+@final
+class NoFunction:
+    """A function that nobody has, for the first overload of a transformation.
+
+    mypy reads `partial(transformation, option=1)` by the first overload, whatever the options: by that of `NoFunction` the
+    function that is decorated keeps no signature; by another one it would take no arguments.
+    """
+
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree: ...
+
+
+class Variadic(Protocol[R_co]):
+    """A function of any number of arguments."""
+
+    def __call__(self, *args: Array) -> R_co: ...
 
 
 class WithFirst(Protocol[A_contra, Q, R_co]):
@@ -94,6 +129,13 @@ class Of3(Protocol[A_contra, B_contra, C_contra, R_co]):
 
     @property
     def __wrapped__(self) -> Callable[[A_contra, B_contra, C_contra], R_co]: ...
+
+
+class Positional(Protocol[*Ts]):
+    """A function with derivative rules, by its arguments."""
+
+    @property
+    def fun(self) -> Callable[[*Ts], object]: ...
 
 
 class ByFirst(Protocol[A_contra, Q]):
@@ -285,6 +327,10 @@ class HessianOf(Protocol[P, R_co]):
 
 class BatchedFunction(Protocol[P, R_co]):
     """The type of `vmap(f)`: arguments and results have one more leading axis."""
+
+    if TYPE_CHECKING:  # without it every overloaded function, `grad(f)` too, would match a BatchedFunction
+
+        def _is_batched(self) -> None: ...
 
     @property
     def __wrapped__(self) -> Callable[P, R_co]: ...

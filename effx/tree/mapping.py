@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast, overload
 
 from effx.effects import Value
 from effx.errors import TreeError
@@ -23,6 +23,7 @@ from effx.tree.registry import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
     from _typeshed import DataclassInstance
     from attrs import AttrsInstance
 
@@ -34,10 +35,20 @@ __all__ = [
 
 T = TypeVar("T")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 K = TypeVar("K")
 # Leaves are usually arrays, which are above this layer.
-L = TypeVar("L", bound=Value)
+L = TypeVar("L", bound="Value | complex | np.ndarray[Any, Any] | np.generic")
+L2 = TypeVar("L2", bound="Value | complex | np.ndarray[Any, Any] | np.generic")
+L3 = TypeVar("L3", bound="Value | complex | np.ndarray[Any, Any] | np.generic")
+K2 = TypeVar("K2")
 D = TypeVar("D", bound="DataclassInstance | AttrsInstance")
+
+
+class WithDefault(Protocol[R_co]):
+    """A function of a leaf, with another argument by default, as in `lambda x, i=i: x[i]`."""
+
+    def __call__(self, x: PyTree, y: PyTree = ..., /) -> R_co: ...
 
 
 def unflatten(treedef: PyTreeDef, leaves: Iterable[PyTree]) -> PyTree:
@@ -77,13 +88,165 @@ def structure(tree: PyTree, is_leaf: IsLeaf | None = None) -> PyTreeDef:
 
 
 @overload
-def map(f: Callable[..., L], tree: D, *rest: PyTree, is_leaf: None = None) -> D: ...
+def map(f: Callable[[PyTree], L], tree: D, *, is_leaf: None = None) -> D: ...
 @overload
-def map(f: Callable[..., R], tree: list[L], *rest: PyTree, is_leaf: None = None) -> list[R]: ...
+def map(f: Callable[[PyTree], R], tree: L, *, is_leaf: None = None) -> R: ...
 @overload
-def map(f: Callable[..., R], tree: dict[K, L], *rest: PyTree, is_leaf: None = None) -> dict[K, R]: ...
+def map(f: Callable[[PyTree], R], tree: tuple[L], *, is_leaf: None = None) -> tuple[R]: ...
 @overload
-def map(f: Callable[..., R], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf | None = None) -> PyTree: ...
+def map(f: Callable[[PyTree], R], tree: tuple[L, L2], *, is_leaf: None = None) -> tuple[R, R]: ...
+@overload
+def map(f: Callable[[PyTree], R], tree: tuple[L, L2, L3], *, is_leaf: None = None) -> tuple[R, R, R]: ...
+@overload
+def map(f: Callable[[PyTree], R], tree: tuple[L, ...], *, is_leaf: None = None) -> tuple[R, ...]: ...
+@overload
+def map(f: Callable[[PyTree], R], tree: list[L], *, is_leaf: None = None) -> list[R]: ...
+@overload
+def map(f: Callable[[PyTree], R], tree: dict[K, L], *, is_leaf: None = None) -> dict[K, R]: ...
+@overload
+def map(
+    f: Callable[[PyTree], R], tree: dict[K, dict[K2, L]], *, is_leaf: None = None
+) -> dict[K, dict[K2, R]]: ...
+@overload
+def map(f: Callable[[PyTree], R], tree: list[dict[K, L]], *, is_leaf: None = None) -> list[dict[K, R]]: ...
+@overload
+def map(f: Callable[[PyTree], R], tree: PyTree, *, is_leaf: IsLeaf | None = None) -> PyTree: ...
+@overload
+def map(f: Callable[[PyTree, PyTree], L], tree: D, other: PyTree, /, *, is_leaf: None = None) -> D: ...
+@overload
+def map(f: Callable[[PyTree, PyTree], R], tree: L, other: PyTree, /, *, is_leaf: None = None) -> R: ...
+@overload
+def map(
+    f: Callable[[PyTree, PyTree], R], tree: tuple[L], other: PyTree, /, *, is_leaf: None = None
+) -> tuple[R]: ...
+@overload
+def map(
+    f: Callable[[PyTree, PyTree], R], tree: tuple[L, L2], other: PyTree, /, *, is_leaf: None = None
+) -> tuple[R, R]: ...
+@overload
+def map(
+    f: Callable[[PyTree, PyTree], R], tree: tuple[L, L2, L3], other: PyTree, /, *, is_leaf: None = None
+) -> tuple[R, R, R]: ...
+@overload
+def map(
+    f: Callable[[PyTree, PyTree], R], tree: tuple[L, ...], other: PyTree, /, *, is_leaf: None = None
+) -> tuple[R, ...]: ...
+@overload
+def map(
+    f: Callable[[PyTree, PyTree], R], tree: list[L], other: PyTree, /, *, is_leaf: None = None
+) -> list[R]: ...
+@overload
+def map(
+    f: Callable[[PyTree, PyTree], R], tree: dict[K, L], other: PyTree, /, *, is_leaf: None = None
+) -> dict[K, R]: ...
+@overload
+def map(
+    f: Callable[[PyTree, PyTree], R], tree: dict[K, dict[K2, L]], other: PyTree, /, *, is_leaf: None = None
+) -> dict[K, dict[K2, R]]: ...
+@overload
+def map(
+    f: Callable[[PyTree, PyTree], R], tree: list[dict[K, L]], other: PyTree, /, *, is_leaf: None = None
+) -> list[dict[K, R]]: ...
+@overload
+def map(
+    f: Callable[[PyTree, PyTree], R], tree: PyTree, other: PyTree, /, *, is_leaf: IsLeaf | None = None
+) -> PyTree: ...
+@overload
+def map(
+    f: Callable[..., L], tree: D, other: PyTree, another: PyTree, /, *rest: PyTree, is_leaf: None = None
+) -> D: ...
+@overload
+def map(
+    f: Callable[..., R], tree: L, other: PyTree, another: PyTree, /, *rest: PyTree, is_leaf: None = None
+) -> R: ...
+@overload
+def map(
+    f: Callable[..., R],
+    tree: tuple[L],
+    other: PyTree,
+    another: PyTree,
+    /,
+    *rest: PyTree,
+    is_leaf: None = None,
+) -> tuple[R]: ...
+@overload
+def map(
+    f: Callable[..., R],
+    tree: tuple[L, L2],
+    other: PyTree,
+    another: PyTree,
+    /,
+    *rest: PyTree,
+    is_leaf: None = None,
+) -> tuple[R, R]: ...
+@overload
+def map(
+    f: Callable[..., R],
+    tree: tuple[L, L2, L3],
+    other: PyTree,
+    another: PyTree,
+    /,
+    *rest: PyTree,
+    is_leaf: None = None,
+) -> tuple[R, R, R]: ...
+@overload
+def map(
+    f: Callable[..., R],
+    tree: tuple[L, ...],
+    other: PyTree,
+    another: PyTree,
+    /,
+    *rest: PyTree,
+    is_leaf: None = None,
+) -> tuple[R, ...]: ...
+@overload
+def map(
+    f: Callable[..., R], tree: list[L], other: PyTree, another: PyTree, /, *rest: PyTree, is_leaf: None = None
+) -> list[R]: ...
+@overload
+def map(
+    f: Callable[..., R],
+    tree: dict[K, L],
+    other: PyTree,
+    another: PyTree,
+    /,
+    *rest: PyTree,
+    is_leaf: None = None,
+) -> dict[K, R]: ...
+@overload
+def map(
+    f: Callable[..., R],
+    tree: dict[K, dict[K2, L]],
+    other: PyTree,
+    another: PyTree,
+    /,
+    *rest: PyTree,
+    is_leaf: None = None,
+) -> dict[K, dict[K2, R]]: ...
+@overload
+def map(
+    f: Callable[..., R],
+    tree: list[dict[K, L]],
+    other: PyTree,
+    another: PyTree,
+    /,
+    *rest: PyTree,
+    is_leaf: None = None,
+) -> list[dict[K, R]]: ...
+@overload
+def map(
+    f: Callable[..., R],
+    tree: PyTree,
+    other: PyTree,
+    another: PyTree,
+    /,
+    *rest: PyTree,
+    is_leaf: IsLeaf | None = None,
+) -> PyTree: ...
+@overload  # mypy compares the parameters of a lambda with those of an overload, defaults too
+def map(  # type: ignore[overload-cannot-match]
+    f: WithDefault[R], tree: PyTree, *, is_leaf: IsLeaf | None = None
+) -> PyTree: ...
 def map(f: Callable[..., R], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf | None = None) -> PyTree:
     """Apply a function to the leaves of one or more trees.
 

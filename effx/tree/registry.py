@@ -12,7 +12,16 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from inspect import getattr_static
 from operator import attrgetter
-from typing import Any, Final, TypeAlias, TypeVar, cast, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    TypeAlias,
+    TypeVar,
+    cast,
+    final,
+    get_args,
+)
 
 from jaxlib._jax import pytree as _cpp
 
@@ -21,7 +30,42 @@ from effx.errors import TreeError
 PyTree: TypeAlias = Any
 """A leaf or a nested structure of leaves: the one place where effx's trees are untyped."""
 
-PyTreeDef: TypeAlias = _cpp.PyTreeDef
+if TYPE_CHECKING:
+
+    @final
+    class PyTreeDef:
+        """The structure of a tree. Written out: jaxlib has no types where effx is installed, and it would be Any."""
+
+        def __getstate__(self) -> tuple[PyTree, list[PyTree]]: ...
+        def __setstate__(self, state: tuple[PyTree, list[PyTree]], /) -> None: ...
+        @property
+        def num_leaves(self) -> int: ...
+        @property
+        def num_nodes(self) -> int: ...
+        def unflatten(self, leaves: Iterable[object], /) -> PyTree: ...
+        def flatten_up_to(self, tree: object) -> list[PyTree]: ...
+        def compose(self, inner: PyTreeDef, /) -> PyTreeDef: ...
+        def walk(
+            self,
+            f_node: Callable[[PyTree, PyTree], PyTree],
+            f_leaf: Callable[[PyTree], PyTree] | None,
+            leaves: Iterable[object],
+            /,
+        ) -> PyTree: ...
+        def from_iterable_tree(self, tree: object, /) -> PyTree: ...
+        def children(self) -> list[PyTreeDef]: ...
+        def node_data(self) -> tuple[type[PyTree], PyTree] | None: ...
+        @staticmethod
+        def from_node_data_and_children(
+            registry: Registry, node_data: tuple[type[object], object] | None, children: Iterable[PyTreeDef]
+        ) -> PyTreeDef: ...
+        def serialize_using_proto(self) -> bytes: ...
+        @staticmethod
+        def deserialize_using_proto(registry: Registry, data: bytes) -> PyTreeDef: ...
+
+else:
+    PyTreeDef = _cpp.PyTreeDef
+
 SequenceKey: TypeAlias = _cpp.SequenceKey
 DictKey: TypeAlias = _cpp.DictKey
 GetAttrKey: TypeAlias = _cpp.GetAttrKey
@@ -49,6 +93,15 @@ class Registry(_cpp.PyTreeRegistry):
 
     def __reduce__(self) -> tuple[Callable[[str], Registry], tuple[str]]:
         return _registry, (self.name,)
+
+    if TYPE_CHECKING:  # with the structure that is written out above
+
+        def flatten(  # type: ignore[override]
+            self, tree: object, leaf_predicate: IsLeaf | None = None
+        ) -> tuple[list[PyTree], PyTreeDef]: ...
+        def flatten_with_path(  # type: ignore[override]
+            self, tree: object, leaf_predicate: Callable[[PyTree, PyTree], bool] | None = None
+        ) -> tuple[list[tuple[KeyPath, PyTree]], PyTreeDef]: ...
 
 
 def _registry(name: str) -> Registry:
@@ -440,7 +493,8 @@ def static(**options: Any) -> Any:
 
 def tuple_structure(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
     """The structure of a tuple of trees with these structures."""
-    return _cpp.treedef_tuple(users, list(treedefs))
+    make_tuple: Callable[..., PyTreeDef] = _cpp.treedef_tuple  # type: ignore[assignment]  # of jaxlib's own class
+    return make_tuple(users, list(treedefs))
 
 
 def _flatten_ordered_dict(tree: OrderedDict[Any, PyTree]) -> tuple[list[PyTree], tuple[Any, ...]]:

@@ -1,12 +1,12 @@
 """Branches: `cond` and `switch`."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar, overload
+from typing import TypeAlias, TypeVar, overload
 
 from typing_extensions import TypeVarTuple, Unpack
 
 from effx import dtypes, flags
-from effx.array import Array, Operand
+from effx.array import Array, Operand, Scalar
 from effx.array.promotion import as_operand, convert
 from effx.errors import DTypeError, RefGivenError, ShapeError, TransformError, TreeError, name_user_call
 from effx.families.platform import PlatformIndex
@@ -14,6 +14,7 @@ from effx.handlers.recursion.staging import align_constants
 from effx.handlers.sharding_types.axes_in_types import diverge_along
 from effx.ir.ops.compare import Ne
 from effx.ir.ops.control import Platforms
+from effx.ir.values.array import Numeric
 from effx.ir.values.scalars import scalar
 from effx.lax.control.closures import array_types, check_callable, concrete_value, flatten_to_arrays
 from effx.lax.control.unchanged import perform_branches
@@ -27,7 +28,11 @@ __all__ = ["cond", "platform_dependent", "switch"]
 R = TypeVar("R")
 A = TypeVar("A")
 B = TypeVar("B")
+D = TypeVar("D")
 Ts = TypeVarTuple("Ts")
+
+Loose: TypeAlias = Numeric | Scalar | tuple[PyTree, ...] | list[PyTree] | dict[str, PyTree]
+"""Arguments for a function's arrays: numbers, NumPy data, scalars, containers of such."""
 
 # The default of an argument for which None is an operand.
 _NOTHING = object()
@@ -43,8 +48,43 @@ def cond(
 @overload
 def cond(pred: Operand, true_fun: Callable[[A], R], false_fun: Callable[[A], R], *, operand: A) -> R: ...
 @overload
-def cond(  # for functions of arrays called with numbers or NumPy arrays
-    pred: Operand, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: PyTree
+def cond(  # from here on for functions of arrays called with numbers or NumPy arrays
+    pred: Operand,
+    true_fun: Callable[[A], R],
+    false_fun: Callable[[A], R],
+    x: A | Loose,
+    /,
+) -> R: ...
+@overload
+def cond(
+    pred: Operand,
+    true_fun: Callable[[A, B], R],
+    false_fun: Callable[[A, B], R],
+    x: A | Loose,
+    y: B | Loose,
+    /,
+) -> R: ...
+@overload
+def cond(
+    pred: Operand,
+    true_fun: Callable[[A, B, D], R],
+    false_fun: Callable[[A, B, D], R],
+    x: A | Loose,
+    y: B | Loose,
+    z: D | Loose,
+    /,
+) -> R: ...
+@overload
+def cond(
+    pred: Operand,
+    true_fun: Callable[..., R],
+    false_fun: Callable[..., R],
+    x: PyTree,
+    y: PyTree,
+    z: PyTree,
+    u: PyTree,
+    /,
+    *operands: PyTree,
 ) -> R: ...
 @overload
 def cond(
@@ -112,15 +152,60 @@ def _branch_index_of_predicate(pred: Operand) -> Array:
 
 
 @overload
-def switch(index: Operand, branches: Sequence[Callable[[Unpack[Ts]], R]], *operands: Unpack[Ts]) -> R: ...
+def switch(  # type: ignore[overload-overlap]  # of the same functions the results by all overloads are of one type
+    index: Operand, branches: Sequence[Callable[[Unpack[Ts]], R]], *operands: Unpack[Ts]
+) -> R: ...
 @overload
-def switch(  # for functions of several types, which have no other common type
-    index: Operand, branches: Sequence[Callable[..., Array]], *operands: PyTree, operand: PyTree = ...
+def switch(  # from here on for functions of several types, and for numbers
+    index: Operand, branches: Sequence[Callable[[A], Array]], x: A | Loose, /
 ) -> Array: ...
 @overload
 def switch(
-    index: Operand, branches: Sequence[Callable[..., R]], *operands: PyTree, operand: PyTree = ...
+    index: Operand, branches: Sequence[Callable[[A, B], Array]], x: A | Loose, y: B | Loose, /
+) -> Array: ...
+@overload
+def switch(
+    index: Operand,
+    branches: Sequence[Callable[[A, B, D], Array]],
+    x: A | Loose,
+    y: B | Loose,
+    z: D | Loose,
+    /,
+) -> Array: ...
+@overload
+def switch(index: Operand, branches: Sequence[Callable[[A], R]], x: A | Loose, /) -> R: ...
+@overload
+def switch(index: Operand, branches: Sequence[Callable[[A, B], R]], x: A | Loose, y: B | Loose, /) -> R: ...
+@overload
+def switch(
+    index: Operand, branches: Sequence[Callable[[A, B, D], R]], x: A | Loose, y: B | Loose, z: D | Loose, /
 ) -> R: ...
+@overload
+def switch(
+    index: Operand,
+    branches: Sequence[Callable[..., Array]],
+    x: PyTree,
+    y: PyTree,
+    z: PyTree,
+    u: PyTree,
+    /,
+    *operands: PyTree,
+) -> Array: ...
+@overload
+def switch(index: Operand, branches: Sequence[Callable[[A], Array]], *, operand: A | Loose) -> Array: ...
+@overload
+def switch(
+    index: Operand,
+    branches: Sequence[Callable[..., R]],
+    x: PyTree,
+    y: PyTree,
+    z: PyTree,
+    u: PyTree,
+    /,
+    *operands: PyTree,
+) -> R: ...
+@overload
+def switch(index: Operand, branches: Sequence[Callable[[A], R]], *, operand: A | Loose) -> R: ...
 def switch(  # type: ignore[misc]  # as above
     index: Operand, branches: Sequence[Callable[..., R]], *operands: PyTree, operand: PyTree = _NOTHING
 ) -> R:

@@ -4,6 +4,8 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, TypeVar
 
+from typing_extensions import Unpack
+
 from effx import dtypes
 from effx.array import Array, Box, Scalar
 from effx.array.promotion import as_operand, convert
@@ -17,8 +19,15 @@ from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 C = TypeVar("C")
 
-Loose: TypeAlias = Numeric | Scalar | tuple[PyTree, ...] | list[PyTree] | dict[str, PyTree]
-"""Arguments for a function's arrays: numbers, NumPy data, scalars, containers of such."""
+Leaf = TypeVar("Leaf", bound=Array | complex)
+LooseLeaf: TypeAlias = Numeric | Scalar
+"""Arguments for a function's array: numbers, NumPy data, scalars."""
+
+LooseSingle: TypeAlias = tuple[PyTree]
+LoosePair: TypeAlias = tuple[PyTree, PyTree]
+LooseTriple: TypeAlias = tuple[PyTree, PyTree, PyTree]
+LooseMany: TypeAlias = tuple[PyTree, PyTree, PyTree, PyTree, Unpack[tuple[PyTree, ...]]]
+"""Arguments for a function's tuple, of numbers and the like. The lengths count: a tuple of another one is an error."""
 
 
 def check_callable(name: str, function: object) -> None:

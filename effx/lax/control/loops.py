@@ -21,7 +21,12 @@ from effx.ir.program import Program
 from effx.ir.types import INVARIANT, ArrayType
 from effx.ir.values.scalars import scalar
 from effx.lax.control.closures import (
-    Loose,
+    Leaf,
+    LooseLeaf,
+    LooseMany,
+    LoosePair,
+    LooseSingle,
+    LooseTriple,
     array_types,
     arrays_of_first_carry,
     check_callable,
@@ -41,20 +46,84 @@ from effx.tree.registry import PyTree, PyTreeDef, flatten
 __all__ = ["fori_loop", "while_loop"]
 
 C = TypeVar("C")
+A = TypeVar("A")
+Single = TypeVar("Single", bound=LooseSingle)
+Pair = TypeVar("Pair", bound=LoosePair)
+Triple = TypeVar("Triple", bound=LooseTriple)
+List = TypeVar("List", bound=list[PyTree])
+Dict = TypeVar("Dict", bound=dict[PyTree, PyTree])
+Many = TypeVar("Many", bound=LooseMany)
+Index = TypeVar("Index", bound=Array | complex)
 
 
 @overload
-def while_loop(
+def while_loop(  # type: ignore[overload-overlap]  # of one function the results by all overloads are of one type
     cond_fun: Callable[[C], Operand], body_fun: Callable[[C], C], init_val: C, *, max_steps: int | None = None
 ) -> C: ...
 @overload
-def while_loop(  # for functions of arrays called with numbers or NumPy arrays
-    cond_fun: Callable[[C], Operand],
-    body_fun: Callable[[C], C],
-    init_val: Loose,
+def while_loop(  # from here on for functions of arrays called with numbers or NumPy arrays
+    cond_fun: Callable[[Leaf], Operand],
+    body_fun: Callable[[Leaf], Leaf],
+    init_val: LooseLeaf,
     *,
     max_steps: int | None = None,
-) -> C: ...
+) -> Leaf: ...
+@overload
+def while_loop(
+    cond_fun: Callable[[Single], Operand],
+    body_fun: Callable[[Single], Single],
+    init_val: LooseSingle,
+    *,
+    max_steps: int | None = None,
+) -> Single: ...
+@overload
+def while_loop(
+    cond_fun: Callable[[Pair], Operand],
+    body_fun: Callable[[Pair], Pair],
+    init_val: LoosePair,
+    *,
+    max_steps: int | None = None,
+) -> Pair: ...
+@overload
+def while_loop(
+    cond_fun: Callable[[Triple], Operand],
+    body_fun: Callable[[Triple], Triple],
+    init_val: LooseTriple,
+    *,
+    max_steps: int | None = None,
+) -> Triple: ...
+@overload
+def while_loop(
+    cond_fun: Callable[[Many], Operand],
+    body_fun: Callable[[Many], Many],
+    init_val: LooseMany,
+    *,
+    max_steps: int | None = None,
+) -> Many: ...
+@overload
+def while_loop(
+    cond_fun: Callable[[tuple[A, ...]], Operand],
+    body_fun: Callable[[tuple[A, ...]], tuple[A, ...]],
+    init_val: tuple[PyTree, ...],
+    *,
+    max_steps: int | None = None,
+) -> tuple[A, ...]: ...
+@overload
+def while_loop(
+    cond_fun: Callable[[List], Operand],
+    body_fun: Callable[[List], List],
+    init_val: list[PyTree],
+    *,
+    max_steps: int | None = None,
+) -> List: ...
+@overload
+def while_loop(
+    cond_fun: Callable[[Dict], Operand],
+    body_fun: Callable[[Dict], Dict],
+    init_val: dict[PyTree, PyTree],
+    *,
+    max_steps: int | None = None,
+) -> Dict: ...
 def while_loop(
     cond_fun: Callable[[C], Operand],
     body_fun: Callable[[C], C],
@@ -233,7 +302,7 @@ def _guard_iteration(
 
 
 @overload
-def fori_loop(
+def fori_loop(  # type: ignore[overload-overlap]  # as above
     lower: Operand,
     upper: Operand,
     body_fun: Callable[[Array, C], C],
@@ -243,16 +312,96 @@ def fori_loop(
     max_steps: int | None = None,
 ) -> C: ...
 @overload
-def fori_loop(  # for functions of arrays called with numbers or NumPy arrays
+def fori_loop(  # type: ignore[overload-overlap]  # as above; for bodies whose index is annotated as a number
     lower: Operand,
     upper: Operand,
-    body_fun: Callable[[Array, C], C],
-    init_val: Loose,
+    body_fun: Callable[[Index, C], C],
+    init_val: C,
     *,
     unroll: int | bool | None = None,
     max_steps: int | None = None,
 ) -> C: ...
+@overload
+def fori_loop(  # from here on for functions of arrays called with numbers or NumPy arrays
+    lower: Operand,
+    upper: Operand,
+    body_fun: Callable[[Index, Leaf], Leaf],
+    init_val: LooseLeaf,
+    *,
+    unroll: int | bool | None = None,
+    max_steps: int | None = None,
+) -> Leaf: ...
+@overload
 def fori_loop(
+    lower: Operand,
+    upper: Operand,
+    body_fun: Callable[[Index, Single], Single],
+    init_val: LooseSingle,
+    *,
+    unroll: int | bool | None = None,
+    max_steps: int | None = None,
+) -> Single: ...
+@overload
+def fori_loop(
+    lower: Operand,
+    upper: Operand,
+    body_fun: Callable[[Index, Pair], Pair],
+    init_val: LoosePair,
+    *,
+    unroll: int | bool | None = None,
+    max_steps: int | None = None,
+) -> Pair: ...
+@overload
+def fori_loop(
+    lower: Operand,
+    upper: Operand,
+    body_fun: Callable[[Index, Triple], Triple],
+    init_val: LooseTriple,
+    *,
+    unroll: int | bool | None = None,
+    max_steps: int | None = None,
+) -> Triple: ...
+@overload
+def fori_loop(
+    lower: Operand,
+    upper: Operand,
+    body_fun: Callable[[Index, Many], Many],
+    init_val: LooseMany,
+    *,
+    unroll: int | bool | None = None,
+    max_steps: int | None = None,
+) -> Many: ...
+@overload
+def fori_loop(
+    lower: Operand,
+    upper: Operand,
+    body_fun: Callable[[Index, tuple[A, ...]], tuple[A, ...]],
+    init_val: tuple[PyTree, ...],
+    *,
+    unroll: int | bool | None = None,
+    max_steps: int | None = None,
+) -> tuple[A, ...]: ...
+@overload
+def fori_loop(
+    lower: Operand,
+    upper: Operand,
+    body_fun: Callable[[Index, List], List],
+    init_val: list[PyTree],
+    *,
+    unroll: int | bool | None = None,
+    max_steps: int | None = None,
+) -> List: ...
+@overload
+def fori_loop(
+    lower: Operand,
+    upper: Operand,
+    body_fun: Callable[[Index, Dict], Dict],
+    init_val: dict[PyTree, PyTree],
+    *,
+    unroll: int | bool | None = None,
+    max_steps: int | None = None,
+) -> Dict: ...
+def fori_loop(  # type: ignore[misc]  # whose index is an array
     lower: Operand,
     upper: Operand,
     body_fun: Callable[[Array, C], C],

@@ -23,7 +23,12 @@ from effx.ir.ops.control import Scan
 from effx.ir.sizes.dimensions import as_size
 from effx.ir.values.parameters import DT, Dims, N
 from effx.lax.control.closures import (
-    Loose,
+    Leaf,
+    LooseLeaf,
+    LooseMany,
+    LoosePair,
+    LooseSingle,
+    LooseTriple,
     array_types,
     arrays_of_first_carry,
     check_callable,
@@ -47,7 +52,14 @@ if TYPE_CHECKING:
 
 __all__ = ["map", "scan"]
 
+A = TypeVar("A")
 C = TypeVar("C")
+Single = TypeVar("Single", bound=LooseSingle)
+Pair = TypeVar("Pair", bound=LoosePair)
+Triple = TypeVar("Triple", bound=LooseTriple)
+List = TypeVar("List", bound=list[PyTree])
+Dict = TypeVar("Dict", bound=dict[PyTree, PyTree])
+Many = TypeVar("Many", bound=LooseMany)
 V = TypeVar("V")
 Vs = TypeVarTuple("Vs")
 X = TypeVar("X")
@@ -64,7 +76,7 @@ def scan(
     unroll: int | bool = 1,
 ) -> tuple[C, Array[V, *tuple[Any, ...]]]: ...
 @overload
-def scan(
+def scan(  # type: ignore[overload-overlap]  # of one function the results by all overloads are of one type
     f: Callable[[C, X], tuple[C, Y]],
     init: C,
     xs: X,
@@ -82,14 +94,86 @@ def scan(
     unroll: int | bool = 1,
 ) -> tuple[C, Y]: ...
 @overload
-def scan(  # for functions of arrays called with numbers or NumPy arrays
-    f: Callable[[C, X], tuple[C, Y]],
-    init: Loose,
-    xs: PyTree = None,
+def scan(  # for rows that are annotated as numbers
+    f: Callable[[C, Leaf], tuple[C, Y]],
+    init: C,
+    xs: Array,
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
 ) -> tuple[C, Y]: ...
+@overload
+def scan(  # from here on for functions of arrays called with numbers or NumPy arrays
+    f: Callable[[Leaf, X], tuple[Leaf, Y]],
+    init: LooseLeaf,
+    xs: PyTree = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[Leaf, Y]: ...
+@overload
+def scan(
+    f: Callable[[Single, X], tuple[Single, Y]],
+    init: LooseSingle,
+    xs: PyTree = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[Single, Y]: ...
+@overload
+def scan(
+    f: Callable[[Pair, X], tuple[Pair, Y]],
+    init: LoosePair,
+    xs: PyTree = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[Pair, Y]: ...
+@overload
+def scan(
+    f: Callable[[Triple, X], tuple[Triple, Y]],
+    init: LooseTriple,
+    xs: PyTree = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[Triple, Y]: ...
+@overload
+def scan(
+    f: Callable[[Many, X], tuple[Many, Y]],
+    init: LooseMany,
+    xs: PyTree = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[Many, Y]: ...
+@overload
+def scan(
+    f: Callable[[tuple[A, ...], X], tuple[tuple[A, ...], Y]],
+    init: tuple[PyTree, ...],
+    xs: PyTree = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[tuple[A, ...], Y]: ...
+@overload
+def scan(
+    f: Callable[[List, X], tuple[List, Y]],
+    init: list[PyTree],
+    xs: PyTree = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[List, Y]: ...
+@overload
+def scan(
+    f: Callable[[Dict, X], tuple[Dict, Y]],
+    init: dict[PyTree, PyTree],
+    xs: PyTree = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[Dict, Y]: ...
 def scan(
     f: Callable[[C, X], tuple[C, Y]],
     init: PyTree,

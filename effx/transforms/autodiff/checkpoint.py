@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import ParamSpec, Protocol, TypeVar, cast, final, overload
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar, cast, final, overload
 
 import attrs
 
@@ -34,6 +34,9 @@ from effx.transforms.jit.options import (
     valid_argument_numbers,
 )
 from effx.tree.registry import PyTree, flatten
+
+if TYPE_CHECKING:
+    from effx.tracing.signatures import NoFunction
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -79,6 +82,10 @@ def _mark_unpinned(prevent_cse: tuple[PyTree, ...], arguments: Arguments) -> Arg
     )
 
 
+@overload
+def checkpoint(  # for `partial(checkpoint, static_argnums=1)`, of whose overloads mypy takes the first
+    fun: "NoFunction",
+) -> Callable[..., PyTree]: ...
 @overload
 def checkpoint(
     fun: Callable[P, R],

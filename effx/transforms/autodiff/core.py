@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from itertools import compress
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, final, overload
 
 import attrs
 import numpy as np
@@ -50,13 +50,15 @@ from effx.tree.partial import Partial
 from effx.tree.registry import PyTree, PyTreeDef, flatten
 
 if TYPE_CHECKING:
-    from effx.tracing.signatures import OfOperand, Pullback, Pushforward, ResidualPullback
+    from effx.tracing.signatures import OfOperand, Pullback, Pushforward, ResidualPullback, Variadic
 
 __all__ = ["jvp", "linear_transpose", "linearize", "vjp"]
 
 R = TypeVar("R")
 Aux = TypeVar("Aux")
 Ts = TypeVarTuple("Ts")
+Loose: TypeAlias = Numeric | AnyRank
+"""Primals for a function's arrays: numbers, NumPy data, arrays of unknown rank."""
 
 
 def float0_array(t: ArrayType) -> Array:
@@ -164,7 +166,10 @@ class FunctionWithAuxiliary(FlatFunction):
 
 @overload
 def jvp(
-    fun: OfOperand, primals: Sequence[Numeric], tangents: Sequence[PyTree], has_aux: Literal[False] = False
+    fun: OfOperand,
+    primals: tuple[Numeric] | list[Numeric],
+    tangents: tuple[PyTree] | list[PyTree],
+    has_aux: Literal[False] = False,
 ) -> tuple[Array, Array]: ...
 @overload
 def jvp(
@@ -174,9 +179,37 @@ def jvp(
     has_aux: Literal[False] = False,
 ) -> tuple[R, R]: ...
 @overload
-def jvp(  # numbers, NumPy data, and lists of arguments
+def jvp(  # from here on numbers, NumPy data, and arguments whose number is unknown
+    fun: Callable[[PyTree], R],
+    primals: tuple[Loose],
+    tangents: Sequence[PyTree],
+    has_aux: Literal[False] = False,
+) -> tuple[R, R]: ...
+@overload
+def jvp(
+    fun: Callable[[PyTree, PyTree], R],
+    primals: tuple[Loose, Loose],
+    tangents: Sequence[PyTree],
+    has_aux: Literal[False] = False,
+) -> tuple[R, R]: ...
+@overload
+def jvp(
+    fun: Callable[[PyTree, PyTree, PyTree], R],
+    primals: tuple[Loose, Loose, Loose],
+    tangents: Sequence[PyTree],
+    has_aux: Literal[False] = False,
+) -> tuple[R, R]: ...
+@overload
+def jvp(
     fun: Callable[..., R],
-    primals: Sequence[Numeric | AnyRank] | list[PyTree],
+    primals: tuple[Loose, Loose, Loose, Loose, Unpack[tuple[Loose, ...]]] | list[PyTree],
+    tangents: Sequence[PyTree],
+    has_aux: Literal[False] = False,
+) -> tuple[R, R]: ...
+@overload
+def jvp(
+    fun: Variadic[R],
+    primals: Sequence[PyTree],
     tangents: Sequence[PyTree],
     has_aux: Literal[False] = False,
 ) -> tuple[R, R]: ...
@@ -656,7 +689,15 @@ def record_derivative(
 @overload
 def linear_transpose(fun: Callable[[Unpack[Ts]], R], *primals: Unpack[Ts]) -> Pullback[R, Unpack[Ts]]: ...
 @overload
-def linear_transpose(fun: Callable[..., R], *primals: PyTree) -> Callable[[R], PyTree]: ...
+def linear_transpose(fun: Callable[[PyTree], R], x: PyTree, /) -> Callable[[R], PyTree]: ...
+@overload
+def linear_transpose(
+    fun: Callable[[PyTree, PyTree], R], x: PyTree, y: PyTree, /
+) -> Callable[[R], PyTree]: ...
+@overload
+def linear_transpose(
+    fun: Callable[..., R], x: PyTree, y: PyTree, z: PyTree, /, *primals: PyTree
+) -> Callable[[R], PyTree]: ...
 def linear_transpose(  # type: ignore[misc]  # mypy does not match Unpack[Ts] with PyTree
     fun: Callable[..., PyTree], *primals: PyTree
 ) -> PyTree:

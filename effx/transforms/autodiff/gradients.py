@@ -15,7 +15,13 @@ from effx.transforms.maps.mapped_axes import parse_axis_names
 from effx.tree.registry import PyTree, flatten
 
 if TYPE_CHECKING:
-    from effx.tracing.signatures import Gradient, GradientAndAux, ScalarResult, ValueAndGradient
+    from effx.tracing.signatures import (
+        Gradient,
+        GradientAndAux,
+        NoFunction,
+        ScalarResult,
+        ValueAndGradient,
+    )
 
 __all__ = ["grad", "value_and_grad"]
 
@@ -24,6 +30,10 @@ R = TypeVar("R", bound="ScalarResult")
 Aux = TypeVar("Aux")
 
 
+@overload
+def value_and_grad(  # for `partial(value_and_grad, has_aux=True)`, of whose overloads mypy takes the first
+    fun: NoFunction,
+) -> Callable[..., PyTree]: ...
 @overload
 def value_and_grad(
     fun: Callable[P, R],
@@ -192,6 +202,10 @@ def _check_output(name: str, t: ArrayType, holomorphic: bool) -> None:
         raise DTypeError(f"grad: {name} must return a floating scalar, got {t!r}")
 
 
+@overload
+def grad(  # for `partial(grad, argnums=1)`, as above
+    fun: NoFunction,
+) -> Callable[..., PyTree]: ...
 @overload
 def grad(
     fun: Callable[P, ScalarResult],

@@ -20,7 +20,7 @@ from effx.transforms.maps.vmap import vmap
 from effx.tree.registry import PyTree, flatten
 
 if TYPE_CHECKING:
-    from effx.tracing.signatures import HessianOf, JacobianOf
+    from effx.tracing.signatures import HessianOf, JacobianOf, NoFunction
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 
@@ -73,6 +73,10 @@ def _check_result(function_name: str, name: str, t: ArrayType, holomorphic: bool
 
 
 @overload
+def jacfwd(  # for `partial(jacfwd, argnums=1)`, of whose overloads mypy takes the first
+    fun: NoFunction,
+) -> JacobianOf[..., PyTree]: ...
+@overload
 def jacfwd(
     fun: Callable[P, R],
     argnums: Literal[0] = 0,
@@ -82,8 +86,16 @@ def jacfwd(
 @overload
 def jacfwd(
     fun: Callable[P, PyTree],
+    argnums: int | Sequence[int],
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+) -> JacobianOf[P, object]: ...
+@overload
+def jacfwd(
+    fun: Callable[P, PyTree],
     argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
+    *,
+    has_aux: bool,
     holomorphic: bool = False,
 ) -> JacobianOf[P, object]: ...
 def jacfwd(
@@ -151,6 +163,10 @@ def jacfwd(
 
 
 @overload
+def jacrev(  # for `partial(jacrev, argnums=1)`, of whose overloads mypy takes the first
+    fun: NoFunction,
+) -> JacobianOf[..., PyTree]: ...
+@overload
 def jacrev(
     fun: Callable[P, R],
     argnums: Literal[0] = 0,
@@ -161,10 +177,28 @@ def jacrev(
 @overload
 def jacrev(
     fun: Callable[P, PyTree],
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
+    argnums: int | Sequence[int],
+    has_aux: Literal[False] = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+) -> JacobianOf[P, object]: ...
+@overload
+def jacrev(
+    fun: Callable[P, PyTree],
+    argnums: int | Sequence[int] = 0,
+    *,
+    has_aux: bool,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> JacobianOf[P, object]: ...
+@overload
+def jacrev(
+    fun: Callable[P, PyTree],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    *,
+    allow_int: Literal[True],
 ) -> JacobianOf[P, object]: ...
 def jacrev(
     fun: Callable[..., PyTree],
@@ -219,6 +253,10 @@ jacobian = jacrev
 
 
 @overload
+def hessian(  # for `partial(hessian, argnums=1)`, of whose overloads mypy takes the first
+    fun: NoFunction,
+) -> HessianOf[..., PyTree]: ...
+@overload
 def hessian(
     fun: Callable[P, R],
     argnums: Literal[0] = 0,
@@ -228,8 +266,16 @@ def hessian(
 @overload
 def hessian(
     fun: Callable[P, PyTree],
+    argnums: int | Sequence[int],
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+) -> HessianOf[P, object]: ...
+@overload
+def hessian(
+    fun: Callable[P, PyTree],
     argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
+    *,
+    has_aux: bool,
     holomorphic: bool = False,
 ) -> HessianOf[P, object]: ...
 def hessian(

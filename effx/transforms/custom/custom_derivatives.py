@@ -2,7 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Concatenate, Generic, Literal, ParamSpec, TypeVar, final, overload
+from typing import (
+    TYPE_CHECKING,
+    Concatenate,
+    Generic,
+    Literal,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    final,
+    overload,
+)
+
+from typing_extensions import TypeVarTuple, Unpack
 
 from effx import dtypes
 from effx.array import Array
@@ -33,6 +45,9 @@ from effx.tree.mapping import map as tree_map
 from effx.tree.partial import Partial
 from effx.tree.registry import PyTree, flatten
 
+if TYPE_CHECKING:
+    from effx.tracing.signatures import Positional, PyTreeLike
+
 __all__ = ["custom_gradient", "custom_jvp", "custom_vjp"]
 
 P = ParamSpec("P")
@@ -40,6 +55,25 @@ Q = ParamSpec("Q")
 R = TypeVar("R")
 S = TypeVar("S")
 F = TypeVar("F", bound=Callable[..., PyTree])
+A = TypeVar("A")
+B = TypeVar("B")
+D = TypeVar("D")
+E = TypeVar("E")
+Ts = TypeVarTuple("Ts")
+# What a rule's argument may be: a pytree. At run time it is one of arrays, where the function's may be a number.
+L1 = TypeVar("L1", bound="PyTreeLike")
+L2 = TypeVar("L2", bound="PyTreeLike")
+L3 = TypeVar("L3", bound="PyTreeLike")
+Cotangents: TypeAlias = tuple[PyTree, ...] | list[PyTree]
+"""What a backward rule returns: a cotangent for each argument."""
+BackwardRuleOf: TypeAlias = (
+    Callable[[S, R], Cotangents]
+    | Callable[[PyTree, S, R], Cotangents]
+    | Callable[[PyTree, PyTree, S, R], Cotangents]
+    | Callable[[PyTree, PyTree, PyTree, S, R], Cotangents]
+    | Callable[Concatenate[PyTree, PyTree, PyTree, PyTree, S, R, ...], Cotangents]
+)
+"""A backward rule by the types of residuals and result; it takes the arguments that are not differentiated by first."""
 
 
 class _Custom(Generic[P, R]):
@@ -186,6 +220,54 @@ class _Custom(Generic[P, R]):
         function: Callable[..., R] = self
         return self if instance is None else partial(function, instance)
 
+    @overload
+    def defjvp(
+        self: "Positional[A]",
+        jvp: Callable[[tuple[PyTree], tuple[PyTree]], tuple[R, R]],
+        symbolic_zeros: bool = False,
+    ) -> Callable[[tuple[PyTree], tuple[PyTree]], tuple[R, R]]: ...
+    @overload
+    def defjvp(
+        self: "Positional[A, B]",
+        jvp: Callable[[tuple[PyTree, PyTree], tuple[PyTree, PyTree]], tuple[R, R]],
+        symbolic_zeros: bool = False,
+    ) -> Callable[[tuple[PyTree, PyTree], tuple[PyTree, PyTree]], tuple[R, R]]: ...
+    @overload
+    def defjvp(
+        self: "Positional[A, B, D]",
+        jvp: Callable[[tuple[PyTree, PyTree, PyTree], tuple[PyTree, PyTree, PyTree]], tuple[R, R]],
+        symbolic_zeros: bool = False,
+    ) -> Callable[[tuple[PyTree, PyTree, PyTree], tuple[PyTree, PyTree, PyTree]], tuple[R, R]]: ...
+    @overload
+    def defjvp(
+        self: "Positional[A, B, D, E, Unpack[Ts]]",
+        jvp: Callable[[tuple[PyTree, ...], tuple[PyTree, ...]], tuple[R, R]],
+        symbolic_zeros: bool = False,
+    ) -> Callable[[tuple[PyTree, ...], tuple[PyTree, ...]], tuple[R, R]]: ...
+    @overload
+    def defjvp(  # from here on with arguments that are not differentiated by
+        self,
+        jvp: Callable[[PyTree, tuple[PyTree, ...], tuple[PyTree, ...]], tuple[R, R]],
+        symbolic_zeros: bool = False,
+    ) -> Callable[[PyTree, tuple[PyTree, ...], tuple[PyTree, ...]], tuple[R, R]]: ...
+    @overload
+    def defjvp(
+        self,
+        jvp: Callable[[PyTree, PyTree, tuple[PyTree, ...], tuple[PyTree, ...]], tuple[R, R]],
+        symbolic_zeros: bool = False,
+    ) -> Callable[[PyTree, PyTree, tuple[PyTree, ...], tuple[PyTree, ...]], tuple[R, R]]: ...
+    @overload
+    def defjvp(
+        self,
+        jvp: Callable[[PyTree, PyTree, PyTree, tuple[PyTree, ...], tuple[PyTree, ...]], tuple[R, R]],
+        symbolic_zeros: bool = False,
+    ) -> Callable[[PyTree, PyTree, PyTree, tuple[PyTree, ...], tuple[PyTree, ...]], tuple[R, R]]: ...
+    @overload
+    def defjvp(
+        self,
+        jvp: Callable[Concatenate[PyTree, PyTree, PyTree, PyTree, PyTree, PyTree, Q], tuple[R, R]],
+        symbolic_zeros: bool = False,
+    ) -> Callable[Concatenate[PyTree, PyTree, PyTree, PyTree, PyTree, PyTree, Q], tuple[R, R]]: ...
     def defjvp(self, jvp: Callable[Q, tuple[R, R]], symbolic_zeros: bool = False) -> Callable[Q, tuple[R, R]]:
         """Sets the function's forward-mode rule, which serves reverse mode too if there is no reverse rule.
 
@@ -255,27 +337,45 @@ class _Custom(Generic[P, R]):
 
     @overload
     def defvjp(
-        self,
-        fwd: Callable[..., tuple[R, S]],
-        bwd: Callable[[S, R], PyTree],
+        self: "Positional[Unpack[Ts]]",
+        fwd: Callable[[Unpack[Ts]], tuple[R, S]],
+        bwd: "BackwardRuleOf[S, R]",
         symbolic_zeros: Literal[False] = False,
         optimize_remat: bool = False,
         generic_batching: bool = False,
     ) -> None: ...
     @overload
-    def defvjp(  # with one argument that is not differentiated by
-        self,
-        fwd: Callable[..., tuple[R, S]],
-        bwd: Callable[[PyTree, S, R], PyTree],
+    def defvjp(  # from here on for rules of arrays, where the function's arguments are annotated as numbers
+        self: "Positional[A]",
+        fwd: Callable[[L1], tuple[R, S]],
+        bwd: "BackwardRuleOf[S, R]",
         symbolic_zeros: Literal[False] = False,
         optimize_remat: bool = False,
         generic_batching: bool = False,
     ) -> None: ...
     @overload
-    def defvjp(  # with two
-        self,
+    def defvjp(
+        self: "Positional[A, B]",
+        fwd: Callable[[L1, L2], tuple[R, S]],
+        bwd: "BackwardRuleOf[S, R]",
+        symbolic_zeros: Literal[False] = False,
+        optimize_remat: bool = False,
+        generic_batching: bool = False,
+    ) -> None: ...
+    @overload
+    def defvjp(
+        self: "Positional[A, B, D]",
+        fwd: Callable[[L1, L2, L3], tuple[R, S]],
+        bwd: "BackwardRuleOf[S, R]",
+        symbolic_zeros: Literal[False] = False,
+        optimize_remat: bool = False,
+        generic_batching: bool = False,
+    ) -> None: ...
+    @overload
+    def defvjp(
+        self: "Positional[A, B, D, E, Unpack[Ts]]",
         fwd: Callable[..., tuple[R, S]],
-        bwd: Callable[[PyTree, PyTree, S, R], PyTree],
+        bwd: "BackwardRuleOf[S, R]",
         symbolic_zeros: Literal[False] = False,
         optimize_remat: bool = False,
         generic_batching: bool = False,
@@ -284,7 +384,7 @@ class _Custom(Generic[P, R]):
     def defvjp(  # cotangents of integers and symbolic zeros have other types than the results
         self,
         fwd: Callable[..., tuple[R, PyTree]],
-        bwd: Callable[..., PyTree],
+        bwd: Callable[..., Cotangents],
         symbolic_zeros: Literal[True],
         optimize_remat: bool = False,
         generic_batching: bool = False,
@@ -319,7 +419,7 @@ class _Custom(Generic[P, R]):
     def defvjp_with_logs(
         self,
         fwd: Callable[..., tuple[R, PyTree]],
-        bwd: Callable[..., tuple[PyTree, dict[str, PyTree] | None]],
+        bwd: Callable[..., tuple[Cotangents, dict[str, PyTree] | None]],
         symbolic_zeros: bool = False,
         optimize_remat: bool = False,
         generic_batching: bool = False,

@@ -95,6 +95,7 @@ from effx.tree.registry import PyTree, PyTreeDef, flatten
 if TYPE_CHECKING:
     from effx.program_cache.entries import RestoredProgram
     from effx.program_cache.lookup import ProgramQuery
+    from effx.tracing.signatures import Unnameable
 
 __all__ = ["JitDecorator", "Jitted"]
 
@@ -144,6 +145,10 @@ class Jitted(Protocol[P, R_co]):
 
     @overload
     def __get__(self, instance: None, owner: object = None, /) -> "Jitted[P, R_co]": ...
+    @overload
+    def __get__(  # of a function that takes anything
+        self: "Jitted[Concatenate[Unnameable, Q], R_co]", instance: object, owner: object = None, /
+    ) -> Callable[..., R_co]: ...
     @overload
     def __get__(
         self: "Jitted[Concatenate[S, Q], R_co]", instance: S, owner: object = None, /

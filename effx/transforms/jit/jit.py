@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 from effx.errors import check_function
 from effx.transforms.jit.function import Function, JitDecorator, Jitted
 from effx.transforms.jit.options import Inline, make_options
 from effx.tree.registry import PyTree
+
+if TYPE_CHECKING:
+    from effx.tracing.signatures import NoFunction
 
 __all__ = ["jit"]
 
@@ -32,6 +35,10 @@ class JitOptions(TypedDict, total=False):
     abstracted_axes: PyTree
 
 
+@overload
+def jit(  # for `partial(jit, static_argnums=0)`, of whose overloads mypy takes the first; no argument matches it
+    fun: "NoFunction",
+) -> Jitted[..., PyTree]: ...
 @overload
 def jit(fun: Callable[P, R], **options: Unpack[JitOptions]) -> Jitted[P, R]: ...
 @overload

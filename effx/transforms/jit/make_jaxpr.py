@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, ParamSpec, cast
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, cast, overload
 
 import attrs
 
 from effx.effects import handle
 from effx.errors import check_function
 from effx.handlers.staging.compile_time_eval import EvaluateKnown
+from effx.ir.program import Program
 from effx.ir.types import ArrayType
 from effx.ir.values.refs import ReferenceBase, has_refs
 from effx.tracing.arguments import (
@@ -24,6 +25,9 @@ from effx.tracing.traces import FunctionTrace, trace
 from effx.tracing.wrapping import wraps
 from effx.transforms.jit.stages import shape_struct
 from effx.tree.registry import PyTree, flatten
+
+if TYPE_CHECKING:
+    from effx.tracing.signatures import NoFunction
 
 __all__ = ["ensure_compile_time_eval", "eval_shape", "make_jaxpr", "stage", "typeof"]
 
@@ -52,6 +56,44 @@ def result_shapes(staged_trace: FunctionTrace) -> PyTree:
     return staged_trace.out_tree.unflatten([shape_struct(t) for t in staged_trace.out_types])
 
 
+@overload
+def make_jaxpr(  # for `partial(make_jaxpr, static_argnums=1)`, of whose overloads mypy takes the first
+    fun: "NoFunction",
+) -> Callable[..., Program]: ...
+@overload
+def make_jaxpr(
+    fun: Callable[P, PyTree],
+    static_argnums: "int | Iterable[int]" = (),
+    axis_env: AxisEnv | None = None,
+    return_shape: Literal[False] = False,
+    abstracted_axes: PyTree = None,
+) -> Callable[P, Program]: ...
+@overload
+def make_jaxpr(
+    fun: Callable[P, PyTree],
+    static_argnums: "int | Iterable[int]" = (),
+    axis_env: AxisEnv | None = None,
+    *,
+    return_shape: Literal[True],
+    abstracted_axes: PyTree = None,
+) -> Callable[P, tuple[Program, PyTree]]: ...
+@overload
+def make_jaxpr(
+    fun: Callable[P, PyTree],
+    static_argnums: "int | Iterable[int]" = (),
+    axis_env: AxisEnv | None = None,
+    *,
+    return_shape: bool,
+    abstracted_axes: PyTree = None,
+) -> Callable[P, PyTree]: ...
+@overload
+def make_jaxpr(
+    fun: Callable[P, PyTree],
+    static_argnums: "int | Iterable[int]",
+    axis_env: AxisEnv | None,
+    return_shape: bool,
+    abstracted_axes: PyTree = None,
+) -> Callable[P, PyTree]: ...
 def make_jaxpr(
     fun: Callable[P, Any],
     static_argnums: "int | Iterable[int]" = (),

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from operator import index
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import attrs
 
@@ -16,6 +16,15 @@ from effx.tree.registry import PyTree, flatten
 
 AxisTree = Any
 """An int, None, or a pytree prefix of them; its leaves are axes."""
+
+if TYPE_CHECKING:
+    from effx.tracing.signatures import Container
+
+    InAxes: TypeAlias = int | tuple[AxisTree, ...] | list[AxisTree] | None
+    OutAxes: TypeAlias = int | Container | None
+else:  # what is wrong at run time has an error of its own
+    InAxes = OutAxes = AxisTree
+"""`in_axes`: of all arguments, or of each; `out_axes`: of all results, or a prefix of their tree."""
 
 
 @final

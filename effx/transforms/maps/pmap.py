@@ -29,7 +29,7 @@ from effx.tracing.arguments import (
 )
 from effx.transforms.jit.function import Jitted
 from effx.transforms.jit.options import Options, parse_argnums
-from effx.transforms.maps.mapped_axes import AxisTree, MappedAxes, make_mapped_axes
+from effx.transforms.maps.mapped_axes import InAxes, MappedAxes, OutAxes, make_mapped_axes
 from effx.transforms.maps.pmap_processes import ParallelFunction
 from effx.tree.registry import flatten
 
@@ -43,8 +43,8 @@ def pmap(
     fun: Callable[P, R],
     axis_name: Hashable = None,
     *,
-    in_axes: AxisTree = 0,
-    out_axes: AxisTree = 0,
+    in_axes: InAxes = 0,
+    out_axes: OutAxes = 0,
     static_broadcasted_argnums: "int | Iterable[int]" = (),
     devices: Sequence[Device] | None = None,
     backend: str | None = None,

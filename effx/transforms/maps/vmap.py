@@ -23,11 +23,11 @@ from effx.tracing.arguments import (
     function_origin,
 )
 from effx.tracing.wrapping import wraps
-from effx.transforms.maps.mapped_axes import AxisTree, MappedAxes, check_hashable, make_mapped_axes
+from effx.transforms.maps.mapped_axes import InAxes, MappedAxes, OutAxes, check_hashable, make_mapped_axes
 from effx.tree.registry import PyTree, flatten
 
 if TYPE_CHECKING:
-    from effx.tracing.signatures import BatchedFunction, MappedFunction
+    from effx.tracing.signatures import BatchedFunction, MappedFunction, NoFunction
 
 __all__ = ["vmap"]
 
@@ -57,6 +57,10 @@ class _ElementFunction(PartialLeafFunction):
 
 
 @overload
+def vmap(  # for `partial(vmap, in_axes=1)`, of whose overloads mypy takes the first; no argument matches it
+    fun: NoFunction,
+) -> BatchedFunction[..., PyTree]: ...
+@overload
 def vmap(
     fun: BatchedFunction[..., PyTree],
     in_axes: Literal[0] = 0,
@@ -79,8 +83,8 @@ def vmap(
 @overload
 def vmap(
     fun: Callable[P, R],
-    in_axes: AxisTree = 0,
-    out_axes: AxisTree = 0,
+    in_axes: InAxes = 0,
+    out_axes: OutAxes = 0,
     axis_name: Hashable = None,
     axis_size: int | None = None,
     spmd_axis_name: Hashable = None,
@@ -88,8 +92,8 @@ def vmap(
 ) -> MappedFunction[P, R]: ...
 def vmap(
     fun: Callable[P, R],
-    in_axes: AxisTree = 0,
-    out_axes: AxisTree = 0,
+    in_axes: InAxes = 0,
+    out_axes: OutAxes = 0,
     axis_name: Hashable = None,
     axis_size: int | None = None,
     spmd_axis_name: Hashable = None,

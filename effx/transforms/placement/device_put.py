@@ -1,7 +1,7 @@
 """Move pytrees of arrays to devices and memories, and wait for them (`device_put`, `block_until_ready`)."""
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from effx.array import Array, Box
 from effx.array.promotion import as_operand
@@ -9,6 +9,7 @@ from effx.dtypes import float0
 from effx.errors import BackendError, ShapeError, TransformError, TreeError
 from effx.ir.ops.checkpoint import Offload
 from effx.ir.ops.sharding import Move
+from effx.ir.values.array import Numeric
 from effx.lower.placement import concrete
 from effx.lower.placement.backends import default_device
 from effx.lower.placement.concrete import join_shards
@@ -44,8 +45,41 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+Data = TypeVar("Data", bound=Numeric)
+K = TypeVar("K")
+M = TypeVar("M")
 
 
+@overload
+def device_put(
+    x: Numeric, device: PyTree = None, *, donate: bool = False, may_alias: bool | None = None
+) -> Array: ...
+@overload
+def device_put(
+    x: list[Data], device: PyTree = None, *, donate: bool = False, may_alias: bool | None = None
+) -> list[Array]: ...
+@overload
+def device_put(
+    x: tuple[Data, ...], device: PyTree = None, *, donate: bool = False, may_alias: bool | None = None
+) -> tuple[Array, ...]: ...
+@overload
+def device_put(
+    x: dict[K, Data], device: PyTree = None, *, donate: bool = False, may_alias: bool | None = None
+) -> dict[K, Array]: ...
+@overload
+def device_put(
+    x: list[dict[K, Data]], device: PyTree = None, *, donate: bool = False, may_alias: bool | None = None
+) -> list[dict[K, Array]]: ...
+@overload
+def device_put(
+    x: dict[K, list[Data]], device: PyTree = None, *, donate: bool = False, may_alias: bool | None = None
+) -> dict[K, list[Array]]: ...
+@overload
+def device_put(
+    x: dict[K, dict[M, Data]], device: PyTree = None, *, donate: bool = False, may_alias: bool | None = None
+) -> dict[K, dict[M, Array]]: ...
+@overload
+def device_put(x: T, device: PyTree = None, *, donate: bool = False, may_alias: bool | None = None) -> T: ...
 def device_put(
     x: PyTree, device: PyTree = None, *, donate: bool = False, may_alias: bool | None = None
 ) -> Any:

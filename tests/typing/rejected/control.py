@@ -86,7 +86,7 @@ def backward(residuals: tuple[Array, int], ct: Array) -> tuple[Array]:
 
 
 clip.defvjp(forward, wrong_residuals)  # expect: misc
-clip.defvjp(forward, wrong_count)  # expect: misc arg-type
+clip.defvjp(forward, wrong_count)  # expect: arg-type
 clip.defvjp(forward, wrong_cotangent)  # expect: arg-type "str"
 clip.defvjp(wrong_forward, backward)  # expect: arg-type
 
