@@ -140,7 +140,7 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
     ),
     (
         "vmap in_axes type",
-        lambda: effx.vmap(identity, in_axes="a"),
+        lambda: effx.vmap(identity, in_axes="a"),  # type: ignore[call-overload]  # on purpose
         errors.TransformError,
         "vmap: in_axes must be an int, None, or a tuple with an entry for each argument, got 'a'",
         "",
@@ -656,7 +656,7 @@ def test_differing_structures_are_caught_as_in_jax(kind: type[Exception]) -> Non
         lambda: effx.tree.map(max, (1,), {}),
     ):
         with pytest.raises(kind):
-            call()
+            call()  # type: ignore[no-untyped-call]  # lambdas of several types
 
 
 def test_cotangents_of_integers_may_be_integers() -> None:

@@ -47,9 +47,10 @@ Ws = TypeVarTuple("Ws", default=Unpack[tuple[Any, ...]])
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-    from attrs import AttrsInstance
 
-    Record: TypeAlias = DataclassInstance | AttrsInstance
+    from effx.tree.mapping import AttrsRecord
+
+    Record: TypeAlias = DataclassInstance | AttrsRecord
 
 
 class TreeNode(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar, cast, overload
 
 from effx.effects import Value
 from effx.errors import TreeError
@@ -25,7 +25,6 @@ from effx.tree.registry import (
 if TYPE_CHECKING:
     import numpy as np
     from _typeshed import DataclassInstance
-    from attrs import AttrsInstance
 
 __all__ = [
     "all", "all_leaves", "broadcast", "flatten_with_path", "leaves", "leaves_with_path", "map",
@@ -42,7 +41,20 @@ L = TypeVar("L", bound="Value | complex | np.ndarray[Any, Any] | np.generic")
 L2 = TypeVar("L2", bound="Value | complex | np.ndarray[Any, Any] | np.generic")
 L3 = TypeVar("L3", bound="Value | complex | np.ndarray[Any, Any] | np.generic")
 K2 = TypeVar("K2")
-D = TypeVar("D", bound="DataclassInstance | AttrsInstance")
+D = TypeVar("D", bound="DataclassInstance | AttrsRecord | NamedFields")
+
+
+class AttrsRecord(Protocol):
+    """An attrs class. attrs' own `AttrsInstance` is one to mypy alone: to other checkers everything is an instance."""
+
+    __attrs_attrs__: ClassVar[PyTree]
+
+
+class NamedFields(Protocol):
+    """A named tuple."""
+
+    @property
+    def _fields(self) -> tuple[str, ...]: ...
 
 
 class WithDefault(Protocol[R_co]):
@@ -92,6 +104,8 @@ def map(f: Callable[[PyTree], L], tree: D, *, is_leaf: None = None) -> D: ...
 @overload
 def map(f: Callable[[PyTree], R], tree: L, *, is_leaf: None = None) -> R: ...
 @overload
+def map(f: Callable[[PyTree], R], tree: NamedFields, *, is_leaf: None = None) -> PyTree: ...
+@overload
 def map(f: Callable[[PyTree], R], tree: tuple[L], *, is_leaf: None = None) -> tuple[R]: ...
 @overload
 def map(f: Callable[[PyTree], R], tree: tuple[L, L2], *, is_leaf: None = None) -> tuple[R, R]: ...
@@ -115,6 +129,10 @@ def map(f: Callable[[PyTree], R], tree: PyTree, *, is_leaf: IsLeaf | None = None
 def map(f: Callable[[PyTree, PyTree], L], tree: D, other: PyTree, /, *, is_leaf: None = None) -> D: ...
 @overload
 def map(f: Callable[[PyTree, PyTree], R], tree: L, other: PyTree, /, *, is_leaf: None = None) -> R: ...
+@overload
+def map(
+    f: Callable[[PyTree, PyTree], R], tree: NamedFields, other: PyTree, /, *, is_leaf: None = None
+) -> PyTree: ...
 @overload
 def map(
     f: Callable[[PyTree, PyTree], R], tree: tuple[L], other: PyTree, /, *, is_leaf: None = None

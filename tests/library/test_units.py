@@ -278,7 +278,7 @@ def test_units_of_fused_attention() -> None:
 
     def differentiate(*xs: Array) -> tuple[Array, Array]:
         gradient: Array = effx.grad(lambda *ys: attend(*ys).sum(), (0, 1, 2, 3))(*xs)
-        return gradient, effx.jvp(attend, xs, xs)[1]
+        return gradient, effx.jvp(attend, list(xs), list(xs))[1]
 
     per_meter, meter, gram = [
         quantity(np.ones((1, 2, 1, 8), np.float16), unit) for unit in ("m^-1", "m", "g")

@@ -34,6 +34,7 @@ def run_text(text: str, *operands: Data) -> list[Data]:
     executable = device.client.compile_and_load(
         mlir_module(text), _jax.DeviceList((device,)), compile_options((device,), ()), []
     )
-    buffers = [effx.device_put(enp.asarray(x), device).buffer for x in operands]
+    arrays: list[Any] = [effx.device_put(enp.asarray(x), device) for x in operands]
+    buffers = [x.buffer for x in arrays]
     results = executable.execute_sharded(buffers).disassemble_into_single_device_arrays()
     return [np.asarray(x) for (x,) in results]

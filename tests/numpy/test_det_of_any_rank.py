@@ -27,7 +27,7 @@ def matrices(n: int, rank: int, seed: int) -> list[np.ndarray[Any, Any]]:
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 7])
 def test_gradient(n: int) -> None:
     with effx.enable_x64():
-        gradient = effx.jit(effx.vmap(effx.grad(enp.linalg.det)))
+        gradient: Any = effx.jit(effx.vmap(effx.grad(enp.linalg.det)))
         stack = np.array([a for rank in range(n + 1) for a in matrices(n, rank, rank)])
         want = np.array([adjugate(a).T for a in stack])
         scale = np.maximum(np.abs(stack).max((1, 2), keepdims=True), 1e-3) ** (n - 1)

@@ -288,7 +288,8 @@ def test_constraints_and_resharding() -> None:
     spread = HOST.update(spec=P())
     for way in (effx.lax.with_sharding_constraint, effx.sharding.reshard):
         for f in (way, effx.jit(way, static_argnums=1)):
-            y: Any = f(effx.device_put(X, ROWS), spread)
+            sharded: Any = effx.device_put(X, ROWS)
+            y: Any = f(sharded, spread)
             assert y.sharding == spread
             assert y.tolist() == X.tolist()
     assert effx.sharding.reshard(effx.device_put(X, HOST), ROWS).sharding == ROWS

@@ -129,7 +129,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[EffxError], str]] = {
         "custom_vmap: f was called before its rule was defined with def_vmap",
     ),
     "a rule that is no function": (
-        lambda: custom_jvp(f).defjvp(3),  # type: ignore[arg-type]  # on purpose
+        lambda: custom_jvp(f).defjvp(3),  # type: ignore[call-overload]  # on purpose
         TransformError,
         "custom_jvp: defjvp takes functions, got 3 of type int",
     ),

@@ -185,7 +185,7 @@ def test_a_jitted_function_does_not_remember_the_scope_of_its_first_call() -> No
         with effx.named_scope("second"):
             return inner(x)
 
-    program = effx.make_jaxpr(f)(1.0)
+    program: Any = effx.make_jaxpr(f)(1.0)
     assert scopes(program) == ["first", "second"]
     assert scopes(program.equations[1].op.program) == [""]
     program = effx.make_jaxpr(effx.jit(f, inline=True))(1.0)
@@ -226,7 +226,7 @@ def test_named_calls_are_subprograms() -> None:
 
     wave = effx.named_call(f, name="wave")
     assert float(wave(enp.float32(0.5), "cos", enp.float32(2.0))) == 0.5
-    program = effx.make_jaxpr(lambda x, s: wave(x, "sin", s))(1.0, 2.0)
+    program: Any = effx.make_jaxpr(lambda x, s: wave(x, "sin", s))(1.0, 2.0)
     assert program.equations[0].op.program.name == "wave"
     assert "@wave" in effx.jit(lambda x: wave(x, "sin", x)).lower(1.0).as_text()
     assert "wave" in effx.jit(lambda x: wave(x, "sin", x)).lower(1.0).compile().as_text()

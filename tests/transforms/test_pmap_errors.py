@@ -100,7 +100,7 @@ ERRORS: list[tuple[Callable[[], Any], type[EffxError], str]] = [
         "pmap: in_axes has 2 entries, but f got 1 positional arguments",
     ),
     (
-        lambda: effx.pmap(f, in_axes="i"),
+        lambda: effx.pmap(f, in_axes="i"),  # type: ignore[arg-type]  # on purpose
         TransformError,
         "pmap: in_axes must be an int, None, or a tuple with an entry for each argument, got 'i'",
     ),

@@ -13,7 +13,7 @@ import pytest
 
 import effx
 import effx.numpy as enp
-from effx import lax
+from effx import Array, lax
 
 Model = Callable[[Any], Any]
 
@@ -91,7 +91,7 @@ def test_indices_of_loops(wrap: Any) -> None:
 def test_bounds_that_python_cannot_count_to_keep_their_dtype() -> None:
     """A Python int has 32 bits here."""
     high = np.uint32(2**32 - 1)
-    last = lax.fori_loop(np.uint32(2**32 - 3), high, lambda i, c: i, np.uint32(0))
+    last: Array = lax.fori_loop(np.uint32(2**32 - 3), high, lambda i, c: i, np.uint32(0))
     assert int(last) == 2**32 - 2
     assert _types(last) == "u32[]"
 

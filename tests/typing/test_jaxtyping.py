@@ -1,5 +1,6 @@
 """jaxtyping's annotations on effx arrays, at run time and while functions are traced."""
 
+import os
 import subprocess
 import sys
 from typing import Any
@@ -27,6 +28,7 @@ from jaxtyping import (
 import effx
 import effx.numpy as enp
 from effx import Array
+from effx.typing import PRNGKeyArray
 
 DTYPES: list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]] = [
     (enp.float32, (Float, Float32, Inexact, Num, Shaped), (Int, Bool, BFloat16, Complex)),
@@ -78,6 +80,49 @@ def test_other_arrays_are_none() -> None:
     assert not is_a(effx.random.PRNGKey(0), Key[Array, "..."])
     assert not is_a(enp.zeros(()), Key[Array, ""])
     assert is_a(effx.random.PRNGKey(0), UInt[Array, "2"])
+
+
+@jaxtyped(typechecker=None)
+@typeguard.typechecked
+def draw(key: PRNGKeyArray) -> Array:
+    return effx.random.normal(key, (2,))
+
+
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
+def test_keys_have_a_name_of_their_own(impl: str) -> None:
+    """`effx.typing.PRNGKeyArray` takes what jaxtyping's does of jax: one typed key, or the words of one."""
+    with effx.default_prng_impl(impl):
+        key, raw = effx.random.key(0), effx.random.PRNGKey(0)
+        for good in (key, raw):
+            assert is_a(good, PRNGKeyArray)
+            assert draw(good).shape == effx.jit(draw)(good).shape == (2,)
+        assert effx.vmap(draw)(effx.random.split(key, 3)).shape == (3, 2)
+    wrong: list[Any] = [
+        effx.random.split(key, 3), enp.ones(2), enp.zeros(3, enp.uint32), np.zeros(2, np.uint32), 0,
+    ]  # fmt: skip
+    for x in wrong:
+        assert not is_a(x, PRNGKeyArray)
+        with pytest.raises(typeguard.TypeCheckError):
+            draw(x)
+
+
+def test_its_own_keys_are_those_of_jax() -> None:
+    """`jaxtyping.PRNGKeyArray` takes effx's keys where `import jax` gives effx, though jax itself may be installed."""
+    code = (
+        "import effx, jaxtyping, typeguard\n"
+        "for key in (effx.random.key(0), effx.random.PRNGKey(0)):\n"
+        "    typeguard.check_type(key, jaxtyping.PRNGKeyArray)\n"
+        "try:\n"
+        "    typeguard.check_type(effx.numpy.ones(2), jaxtyping.PRNGKeyArray)\n"
+        "except typeguard.TypeCheckError:\n"
+        "    print('refused')\n"
+    )
+    environment = os.environ | {"EFFX_COMPAT": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "refused"
 
 
 # typeguard 4 rewrites a function's source: it stands right above the function, and takes strings in a signature for

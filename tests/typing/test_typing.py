@@ -14,6 +14,8 @@ from types import FunctionType, ModuleType
 import pytest
 from mypy import api
 
+from tools import type_checkers
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 ACCEPTED = sorted((HERE / "accepted").glob("*.py"))
@@ -24,6 +26,7 @@ GUIDE = ROOT / "docs" / "handlers.md"
 EXPECTED = re.compile(r"# expect: (?P<codes>[a-z -]*[a-z])(?: \"(?P<text>.*)\")?$")
 ERROR = re.compile(r"^(?P<path>.+?):(?P<line>\d+): error: (?P<text>.*)  \[(?P<code>[\w-]+)\]$")
 DIFFERS = "# basedpyright: differs"
+MARKED = re.compile(r"# (expect|missed): ")
 
 Found = dict[tuple[str, int], list[tuple[str, str]]]
 
@@ -114,6 +117,25 @@ def test_mypy_refuses_what_it_should(found: Found) -> None:
         if sorted([code for code, _ in got]) != codes or not all([text in words for _, words in got[:1]]):
             problems.append(f"{where[0]}:{where[1]}: expected {codes} {text!r}, got {got}")
     assert not problems, "\n".join(problems)
+
+
+def test_programs_are_judged_as_recorded(found: Found) -> None:
+    """The table's column of mypy is what mypy says, and the table in docs/typing.md is that of the record."""
+    places = {(path.partition("/")[0], line) for path, line in found if path.endswith("/programs.py")}
+    record = type_checkers.read_record()
+    assert record["mypy"]["accepts"] == type_checkers.judge(places)
+    text = DOCUMENT.read_text(encoding="utf-8")
+    assert text == type_checkers.replace_table(text, type_checkers.write_table(record))
+
+
+def test_each_mistake_is_one_program() -> None:
+    """A program of rejected/programs.py has one line that is wrong, which mypy refuses or is said to miss."""
+    lines = (HERE / "rejected" / "programs.py").read_text(encoding="utf-8").splitlines()
+    for program in type_checkers.list_programs():
+        if program.kind == "rejected":
+            marks = [line for line in lines[program.first - 1 : program.last] if MARKED.search(line)]
+            assert len(marks) == 1, program.name
+    assert len([line for line in lines if "# missed: " in line]) <= 7
 
 
 def test_document_is_checked(found: Found, document: Path) -> None:

@@ -157,28 +157,35 @@ def switch(  # type: ignore[overload-overlap]  # of the same functions the resul
 ) -> R: ...
 @overload
 def switch(  # from here on for functions of several types, and for numbers
-    index: Operand, branches: Sequence[Callable[[A], Array]], x: A | Loose, /
+    index: Operand, branches: Sequence[Callable[[PyTree], Array]], x: PyTree, /
 ) -> Array: ...
 @overload
 def switch(
-    index: Operand, branches: Sequence[Callable[[A, B], Array]], x: A | Loose, y: B | Loose, /
+    index: Operand, branches: Sequence[Callable[[PyTree, PyTree], Array]], x: PyTree, y: PyTree, /
 ) -> Array: ...
 @overload
 def switch(
     index: Operand,
-    branches: Sequence[Callable[[A, B, D], Array]],
-    x: A | Loose,
-    y: B | Loose,
-    z: D | Loose,
+    branches: Sequence[Callable[[PyTree, PyTree, PyTree], Array]],
+    x: PyTree,
+    y: PyTree,
+    z: PyTree,
     /,
 ) -> Array: ...
 @overload
-def switch(index: Operand, branches: Sequence[Callable[[A], R]], x: A | Loose, /) -> R: ...
-@overload
-def switch(index: Operand, branches: Sequence[Callable[[A, B], R]], x: A | Loose, y: B | Loose, /) -> R: ...
+def switch(index: Operand, branches: Sequence[Callable[[PyTree], R]], x: PyTree, /) -> R: ...
 @overload
 def switch(
-    index: Operand, branches: Sequence[Callable[[A, B, D], R]], x: A | Loose, y: B | Loose, z: D | Loose, /
+    index: Operand, branches: Sequence[Callable[[PyTree, PyTree], R]], x: PyTree, y: PyTree, /
+) -> R: ...
+@overload
+def switch(
+    index: Operand,
+    branches: Sequence[Callable[[PyTree, PyTree, PyTree], R]],
+    x: PyTree,
+    y: PyTree,
+    z: PyTree,
+    /,
 ) -> R: ...
 @overload
 def switch(
@@ -192,7 +199,7 @@ def switch(
     *operands: PyTree,
 ) -> Array: ...
 @overload
-def switch(index: Operand, branches: Sequence[Callable[[A], Array]], *, operand: A | Loose) -> Array: ...
+def switch(index: Operand, branches: Sequence[Callable[[PyTree], Array]], *, operand: PyTree) -> Array: ...
 @overload
 def switch(
     index: Operand,
@@ -205,7 +212,7 @@ def switch(
     *operands: PyTree,
 ) -> R: ...
 @overload
-def switch(index: Operand, branches: Sequence[Callable[[A], R]], *, operand: A | Loose) -> R: ...
+def switch(index: Operand, branches: Sequence[Callable[[PyTree], R]], *, operand: PyTree) -> R: ...
 def switch(  # type: ignore[misc]  # as above
     index: Operand, branches: Sequence[Callable[..., R]], *operands: PyTree, operand: PyTree = _NOTHING
 ) -> R:

@@ -57,52 +57,52 @@ Index = TypeVar("Index", bound=Array | complex)
 
 
 @overload
-def while_loop(  # type: ignore[overload-overlap]  # of one function the results by all overloads are of one type
+def while_loop(  # type: ignore[overload-overlap]  # tuples of unknown length: of one function both results are right
     cond_fun: Callable[[C], Operand], body_fun: Callable[[C], C], init_val: C, *, max_steps: int | None = None
 ) -> C: ...
 @overload
 def while_loop(  # from here on for functions of arrays called with numbers or NumPy arrays
-    cond_fun: Callable[[Leaf], Operand],
-    body_fun: Callable[[Leaf], Leaf],
+    cond_fun: Callable[[PyTree], Operand],
+    body_fun: Callable[[PyTree], Leaf],
     init_val: LooseLeaf,
     *,
     max_steps: int | None = None,
 ) -> Leaf: ...
 @overload
 def while_loop(
-    cond_fun: Callable[[Single], Operand],
-    body_fun: Callable[[Single], Single],
+    cond_fun: Callable[[PyTree], Operand],
+    body_fun: Callable[[PyTree], Single],
     init_val: LooseSingle,
     *,
     max_steps: int | None = None,
 ) -> Single: ...
 @overload
 def while_loop(
-    cond_fun: Callable[[Pair], Operand],
-    body_fun: Callable[[Pair], Pair],
+    cond_fun: Callable[[PyTree], Operand],
+    body_fun: Callable[[PyTree], Pair],
     init_val: LoosePair,
     *,
     max_steps: int | None = None,
 ) -> Pair: ...
 @overload
 def while_loop(
-    cond_fun: Callable[[Triple], Operand],
-    body_fun: Callable[[Triple], Triple],
+    cond_fun: Callable[[PyTree], Operand],
+    body_fun: Callable[[PyTree], Triple],
     init_val: LooseTriple,
     *,
     max_steps: int | None = None,
 ) -> Triple: ...
 @overload
 def while_loop(
-    cond_fun: Callable[[Many], Operand],
-    body_fun: Callable[[Many], Many],
+    cond_fun: Callable[[PyTree], Operand],
+    body_fun: Callable[[PyTree], Many],
     init_val: LooseMany,
     *,
     max_steps: int | None = None,
 ) -> Many: ...
 @overload
 def while_loop(
-    cond_fun: Callable[[tuple[A, ...]], Operand],
+    cond_fun: Callable[[PyTree], Operand],
     body_fun: Callable[[tuple[A, ...]], tuple[A, ...]],
     init_val: tuple[PyTree, ...],
     *,
@@ -110,16 +110,16 @@ def while_loop(
 ) -> tuple[A, ...]: ...
 @overload
 def while_loop(
-    cond_fun: Callable[[List], Operand],
-    body_fun: Callable[[List], List],
+    cond_fun: Callable[[PyTree], Operand],
+    body_fun: Callable[[PyTree], List],
     init_val: list[PyTree],
     *,
     max_steps: int | None = None,
 ) -> List: ...
 @overload
 def while_loop(
-    cond_fun: Callable[[Dict], Operand],
-    body_fun: Callable[[Dict], Dict],
+    cond_fun: Callable[[PyTree], Operand],
+    body_fun: Callable[[PyTree], Dict],
     init_val: dict[PyTree, PyTree],
     *,
     max_steps: int | None = None,
@@ -302,7 +302,7 @@ def _guard_iteration(
 
 
 @overload
-def fori_loop(  # type: ignore[overload-overlap]  # as above
+def fori_loop(  # type: ignore[overload-overlap]  # tuples of unknown length: of one function both results are right
     lower: Operand,
     upper: Operand,
     body_fun: Callable[[Array, C], C],
@@ -312,7 +312,8 @@ def fori_loop(  # type: ignore[overload-overlap]  # as above
     max_steps: int | None = None,
 ) -> C: ...
 @overload
-def fori_loop(  # type: ignore[overload-overlap]  # as above; for bodies whose index is annotated as a number
+def fori_loop(  # type: ignore[overload-overlap]  # tuples of unknown length: of one function both results are right
+    # for bodies whose index is annotated as a number
     lower: Operand,
     upper: Operand,
     body_fun: Callable[[Index, C], C],
@@ -325,7 +326,7 @@ def fori_loop(  # type: ignore[overload-overlap]  # as above; for bodies whose i
 def fori_loop(  # from here on for functions of arrays called with numbers or NumPy arrays
     lower: Operand,
     upper: Operand,
-    body_fun: Callable[[Index, Leaf], Leaf],
+    body_fun: Callable[[Index, PyTree], Leaf],
     init_val: LooseLeaf,
     *,
     unroll: int | bool | None = None,
@@ -335,7 +336,7 @@ def fori_loop(  # from here on for functions of arrays called with numbers or Nu
 def fori_loop(
     lower: Operand,
     upper: Operand,
-    body_fun: Callable[[Index, Single], Single],
+    body_fun: Callable[[Index, PyTree], Single],
     init_val: LooseSingle,
     *,
     unroll: int | bool | None = None,
@@ -345,7 +346,7 @@ def fori_loop(
 def fori_loop(
     lower: Operand,
     upper: Operand,
-    body_fun: Callable[[Index, Pair], Pair],
+    body_fun: Callable[[Index, PyTree], Pair],
     init_val: LoosePair,
     *,
     unroll: int | bool | None = None,
@@ -355,7 +356,7 @@ def fori_loop(
 def fori_loop(
     lower: Operand,
     upper: Operand,
-    body_fun: Callable[[Index, Triple], Triple],
+    body_fun: Callable[[Index, PyTree], Triple],
     init_val: LooseTriple,
     *,
     unroll: int | bool | None = None,
@@ -365,7 +366,7 @@ def fori_loop(
 def fori_loop(
     lower: Operand,
     upper: Operand,
-    body_fun: Callable[[Index, Many], Many],
+    body_fun: Callable[[Index, PyTree], Many],
     init_val: LooseMany,
     *,
     unroll: int | bool | None = None,
@@ -385,7 +386,7 @@ def fori_loop(
 def fori_loop(
     lower: Operand,
     upper: Operand,
-    body_fun: Callable[[Index, List], List],
+    body_fun: Callable[[Index, PyTree], List],
     init_val: list[PyTree],
     *,
     unroll: int | bool | None = None,
@@ -395,7 +396,7 @@ def fori_loop(
 def fori_loop(
     lower: Operand,
     upper: Operand,
-    body_fun: Callable[[Index, Dict], Dict],
+    body_fun: Callable[[Index, PyTree], Dict],
     init_val: dict[PyTree, PyTree],
     *,
     unroll: int | bool | None = None,

@@ -76,7 +76,7 @@ def scan(
     unroll: int | bool = 1,
 ) -> tuple[C, Array[V, *tuple[Any, ...]]]: ...
 @overload
-def scan(  # type: ignore[overload-overlap]  # of one function the results by all overloads are of one type
+def scan(  # type: ignore[overload-overlap]  # tuples of unknown length: of one function both results are right
     f: Callable[[C, X], tuple[C, Y]],
     init: C,
     xs: X,
@@ -104,7 +104,7 @@ def scan(  # for rows that are annotated as numbers
 ) -> tuple[C, Y]: ...
 @overload
 def scan(  # from here on for functions of arrays called with numbers or NumPy arrays
-    f: Callable[[Leaf, X], tuple[Leaf, Y]],
+    f: Callable[[PyTree, X], tuple[Leaf, Y]],
     init: LooseLeaf,
     xs: PyTree = None,
     length: int | None = None,
@@ -113,7 +113,7 @@ def scan(  # from here on for functions of arrays called with numbers or NumPy a
 ) -> tuple[Leaf, Y]: ...
 @overload
 def scan(
-    f: Callable[[Single, X], tuple[Single, Y]],
+    f: Callable[[PyTree, X], tuple[Single, Y]],
     init: LooseSingle,
     xs: PyTree = None,
     length: int | None = None,
@@ -122,7 +122,7 @@ def scan(
 ) -> tuple[Single, Y]: ...
 @overload
 def scan(
-    f: Callable[[Pair, X], tuple[Pair, Y]],
+    f: Callable[[PyTree, X], tuple[Pair, Y]],
     init: LoosePair,
     xs: PyTree = None,
     length: int | None = None,
@@ -131,7 +131,7 @@ def scan(
 ) -> tuple[Pair, Y]: ...
 @overload
 def scan(
-    f: Callable[[Triple, X], tuple[Triple, Y]],
+    f: Callable[[PyTree, X], tuple[Triple, Y]],
     init: LooseTriple,
     xs: PyTree = None,
     length: int | None = None,
@@ -140,7 +140,7 @@ def scan(
 ) -> tuple[Triple, Y]: ...
 @overload
 def scan(
-    f: Callable[[Many, X], tuple[Many, Y]],
+    f: Callable[[PyTree, X], tuple[Many, Y]],
     init: LooseMany,
     xs: PyTree = None,
     length: int | None = None,
@@ -158,7 +158,7 @@ def scan(
 ) -> tuple[tuple[A, ...], Y]: ...
 @overload
 def scan(
-    f: Callable[[List, X], tuple[List, Y]],
+    f: Callable[[PyTree, X], tuple[List, Y]],
     init: list[PyTree],
     xs: PyTree = None,
     length: int | None = None,
@@ -167,7 +167,7 @@ def scan(
 ) -> tuple[List, Y]: ...
 @overload
 def scan(
-    f: Callable[[Dict, X], tuple[Dict, Y]],
+    f: Callable[[PyTree, X], tuple[Dict, Y]],
     init: dict[PyTree, PyTree],
     xs: PyTree = None,
     length: int | None = None,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, TypeVar, overload
 
-from effx.array import Array, Box
+from effx.array import Array, Box, Operand
 from effx.array.promotion import as_operand
 from effx.dtypes import float0
 from effx.errors import BackendError, ShapeError, TransformError, TreeError
@@ -60,11 +60,19 @@ def device_put(
 ) -> list[Array]: ...
 @overload
 def device_put(
+    x: list[Operand], device: PyTree = None, *, donate: bool = False, may_alias: bool | None = None
+) -> list[Array]: ...
+@overload
+def device_put(
     x: tuple[Data, ...], device: PyTree = None, *, donate: bool = False, may_alias: bool | None = None
 ) -> tuple[Array, ...]: ...
 @overload
 def device_put(
     x: dict[K, Data], device: PyTree = None, *, donate: bool = False, may_alias: bool | None = None
+) -> dict[K, Array]: ...
+@overload
+def device_put(
+    x: dict[K, Operand], device: PyTree = None, *, donate: bool = False, may_alias: bool | None = None
 ) -> dict[K, Array]: ...
 @overload
 def device_put(

@@ -356,7 +356,8 @@ def test_what_a_loop_does_not_change_is_not_carried(length: int, reverse: bool) 
     for g in (f, effx.jit(f)):
         for a, b in zip(effx.tree.leaves(g(w, xs)), effx.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-6)
-    (scan,) = [e for e in effx.make_jaxpr(f)(w, xs).equations if e.op.name == "scan"]
+    program: Any = effx.make_jaxpr(f)(w, xs)
+    (scan,) = [e for e in program.equations if e.op.name == "scan"]
     assert (scan.op.constants, scan.op.carries, len(scan.outputs)) == (2, 1, 3)
     loss = lambda w, xs: f(w, xs)[0][0] + (f(w, xs)[1][1] * f(w, xs)[1][0]).sum()  # noqa: E731
     by_w, by_xs = effx.grad(loss, (0, 1))(w, enp.asarray(xs))

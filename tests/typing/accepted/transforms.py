@@ -218,7 +218,7 @@ def trees() -> None:
 
     assert_type(effx.tree.map(double, PARAMS), Params)
     assert_type(effx.tree.map(double, State(VECTOR, VECTOR)), State)
-    assert_type(effx.tree.map(double, [VECTOR]), list[Array])  # basedpyright: differs
+    assert_type(effx.tree.map(double, [VECTOR]), list[Array])
     assert_type(effx.tree.map(float, {"a": VECTOR.sum()}), dict[str, float])
     assert isinstance(effx.tree.map(double, PARAMS), Params)
 
