@@ -119,7 +119,7 @@ from effx.transforms.maps.shard_map import *
 from effx.transforms.jit.stages import ShapeDtypeStruct as ShapeDtypeStruct
 from effx.transforms.jit.make_jaxpr import *
 from effx.transforms.maps.vmap import *
+from effx.library.padding import mask as mask, shapecheck as shapecheck
 
 P = _PartitionSpec
 __version__: str
-from effx.library.padding import mask as mask, shapecheck as shapecheck

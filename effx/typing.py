@@ -36,7 +36,7 @@ class _Key(type):
         if not isinstance(x, Array):
             return False
         t = x.type
-        return is_key(t.dtype) and not t.shape or t.dtype == uint32 and t.shape in ((2,), (4,))
+        return (is_key(t.dtype) and not t.shape) or (t.dtype == uint32 and t.shape in ((2,), (4,)))
 
 
 if not TYPE_CHECKING:

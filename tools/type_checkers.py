@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ast
-import datetime
+import datetime as dt
 import importlib.metadata
 import json
 import os
@@ -247,7 +247,11 @@ def main() -> None:
         if column == "mypy on JAX":
             version += f" on jax {importlib.metadata.version('jax')}"
         accepts = judge(check_column(column, command))
-        record[column] = {"version": version, "date": f"{datetime.date.today():%Y-%m-%d}", "accepts": accepts}
+        record[column] = {
+            "version": version,
+            "date": f"{dt.datetime.now(tz=dt.UTC):%Y-%m-%d}",
+            "accepts": accepts,
+        }
         print(f"{column}: accepts {len(accepts)}")
     RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     text = DOCUMENT.read_text(encoding="utf-8")

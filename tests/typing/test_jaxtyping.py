@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -89,7 +89,7 @@ def draw(key: PRNGKeyArray) -> Array:
 
 
 @pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
-def test_keys_have_a_name_of_their_own(impl: str) -> None:
+def test_keys_have_a_name_of_their_own(impl: Literal["threefry2x32", "rbg"]) -> None:
     """`effx.typing.PRNGKeyArray` takes what jaxtyping's does of jax: one typed key, or the words of one."""
     with effx.default_prng_impl(impl):
         key, raw = effx.random.key(0), effx.random.PRNGKey(0)
