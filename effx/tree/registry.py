@@ -96,10 +96,10 @@ class Registry(_cpp.PyTreeRegistry):
 
     if TYPE_CHECKING:  # with the structure that is written out above
 
-        def flatten(  # type: ignore[override]
+        def flatten(  # type: ignore[override]  # jaxlib names a class of its own
             self, tree: object, leaf_predicate: IsLeaf | None = None
         ) -> tuple[list[PyTree], PyTreeDef]: ...
-        def flatten_with_path(  # type: ignore[override]
+        def flatten_with_path(  # type: ignore[override]  # as above
             self, tree: object, leaf_predicate: Callable[[PyTree, PyTree], bool] | None = None
         ) -> tuple[list[tuple[KeyPath, PyTree]], PyTreeDef]: ...
 
