@@ -1,7 +1,9 @@
 """Draw instances of operations: a register of drawing functions by class, and code that they share."""
 
 from collections.abc import Callable, Sequence
+from typing import final
 
+import attrs
 import numpy as np
 from hypothesis import strategies as st
 
@@ -94,6 +96,25 @@ def draw_type(draw: st.DrawFn, kinds: str, allowed: Sequence[DType], form: Shape
     """Draws the type of an operand."""
     dtype = draw(st.sampled_from(dtypes_of_kinds(kinds, allowed)))
     return array_type(dtype, draw(array_shapes(2, 6)) if form is None else form)
+
+
+@final
+@attrs.frozen
+class ElementwiseBuilder:
+    """Draws operands for an elementwise operation without parameters: of one type, or numbers with the first.
+
+    Attributes:
+        op: the operation.
+    """
+
+    op: Elementwise
+
+    def __call__(self, draw: st.DrawFn, allowed: Sequence[DType]) -> Drawn:
+        """Draws the types of operands."""
+        t = draw_type(draw, self.op.kinds, allowed)
+        scalar = t.with_shape(())
+        types = [t, *[t if draw(st.booleans()) else scalar for _ in range(self.op.arity - 1)]]
+        return self.op, tuple(types), operand_domains(self.op)
 
 
 def draw_wide_float(draw: st.DrawFn, allowed: Sequence[DType]) -> tuple[str, ArrayType]:

@@ -37,6 +37,7 @@ from effx.laws.drawing import (
     WIDE,
     AnyOperation,
     Drawn,
+    ElementwiseBuilder,
     draw_operands,
     draw_type,
     draw_wide_float,
@@ -48,30 +49,21 @@ from effx.laws.drawing import (
 from effx.laws.samples import plain_operations
 
 
-def _register_elementwise(op: AnyOperation, kinds: str, arity: int) -> None:
-    @register(type(op))
-    def _(draw: st.DrawFn, allowed: Sequence[DType]) -> Drawn:
-        t = draw_type(draw, kinds, allowed)
-        scalar = t.with_shape(())
-        types = [t, *[t if draw(st.booleans()) else scalar for _ in range(arity - 1)]]
-        return op, tuple(types), operand_domains(op)
-
-
 for _op in (*plain_operations(1), *plain_operations(2)):
-    _register_elementwise(_op, _op.kinds, _op.arity)
+    register(type(_op))(ElementwiseBuilder(_op))
 
 
 def _register_parametric(
     kind: type[AnyOperation],
     kinds: str,
     make: Callable[[st.DrawFn, ArrayType], AnyOperation],
-    form: Shape = (2, 3),
+    *forms: Shape,
 ) -> None:
-    """Registers a class of operations of one operand, of a fixed shape."""
+    """Registers a class of operations of one operand, of one of some shapes; by default (2, 3)."""
 
     @register(kind)
     def _(draw: st.DrawFn, allowed: Sequence[DType]) -> Drawn:
-        t = draw_type(draw, kinds, allowed, form)
+        t = draw_type(draw, kinds, allowed, draw(st.sampled_from(forms or ((2, 3),))))
         op = make(draw, t)
         return op, (t,), operand_domains(op)
 
@@ -85,11 +77,11 @@ def _draw_axes(draw: st.DrawFn, t: ArrayType) -> tuple[int, ...]:
 
 
 def _register_arg_reduction(kind: "type[reduce.ArgMax | reduce.ArgMin]") -> None:
-    _register_parametric(kind, "fiu", lambda draw, t: kind(_draw_axis(draw, t), i32))
+    _register_parametric(kind, "fiu", lambda draw, t: kind(_draw_axis(draw, t), i32), (2, 3), (2, 2))
 
 
 def _register_reduction(kind: type[reduce.Reduction]) -> None:
-    _register_parametric(kind, kind.kinds, lambda draw, t: kind(_draw_axes(draw, t)))
+    _register_parametric(kind, kind.kinds, lambda draw, t: kind(_draw_axes(draw, t)), (2, 3), (2, 2))
 
 
 def _register_cumulative(kind: type[reduce.Cumulative]) -> None:
@@ -209,8 +201,9 @@ def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
 @register(shape.Concatenate)
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
     t = draw_type(draw, "fiubc", wanted, (2, 3))
-    others = [t.with_shape((2, n)) for n in draw(st.lists(st.integers(0, 2), max_size=2))]
-    return shape.Concatenate(1), (t, *others), ((-2, 2),)
+    axis, sizes = draw(st.sampled_from((1, 0))), draw(st.lists(st.integers(0, 2), max_size=2))
+    others = [t.with_shape((2, n) if axis else (n, 3)) for n in sizes]
+    return shape.Concatenate(axis), (t, *others), ((-2, 2),)
 
 
 @register(shape.Pad)

@@ -47,17 +47,19 @@ class TypedProgram:
         dtype: of its parameters.
         known: True if the predicates depend on the last parameter only, which the handler under test never
             boxes.
+        names: what the source uses besides, because no source can say it.
     """
 
     source: str
     shapes: tuple[Shape, ...]
     dtype: str = "float64"
     known: bool = False
+    names: Mapping[str, object] = attrs.field(factory=dict)
     _function: list[Callable[..., PyTree]] = attrs.field(factory=list, init=False, repr=False)
 
     def compiled(self, namespace: Mapping[str, object]) -> Callable[..., PyTree]:
         """Returns the function with these globals."""
-        names = dict(namespace)
+        names = {**self.names, **namespace}
         exec(compile(self.source, "<effx.laws>", "exec"), names)
         function = names["f"]
         assert callable(function)

@@ -80,6 +80,16 @@ class Outcome:
     skipped: int = 0
     reason: str = ""
 
+    @staticmethod
+    def of(law: str, reason: str | None) -> "Outcome":
+        """The outcome of one case, with the reason if the law does not apply to it."""
+        return Outcome(law, 1) if reason is None else Outcome(law, 0, 1, reason)
+
+    def __add__(self, other: "Outcome") -> "Outcome":
+        """The outcome of both sets of cases."""
+        held, skipped = self.held + other.held, self.skipped + other.skipped
+        return Outcome(self.law, held, skipped, other.reason or self.reason)
+
 
 @final
 @attrs.frozen(eq=False)

@@ -8,15 +8,16 @@ import numpy as np
 from hypothesis import strategies as st
 
 import effx.numpy as enp
+from effx import dtypes
 from effx.array import Array, Box
-from effx.effects import handle
+from effx.effects import Operation, handle
 from effx.errors import EffxError, TransformError
 from effx.flags import enable_x64
 from effx.handlers.authoring.boxing import BoxHandler
 from effx.handlers.authoring.intercepting import InterceptHandler
 from effx.handlers.authoring.rule_handler import RuledHandler
 from effx.handlers.oracle import Reference
-from effx.ir.types import Shape
+from effx.ir.types import ArrayType, Shape, array_type
 from effx.laws.comparing import leaves
 from effx.laws.programs import CONSTRUCTS, NAMESPACE, TypedProgram, cases, programs
 from effx.laws.registry import NotApplicable
@@ -24,8 +25,45 @@ from effx.laws.vocabulary import BINARY, UNARY
 from effx.tree.registry import PyTree
 
 AnyHandler = BoxHandler[Any]
+BISECTIONS = 12
+
+
+def _ways(x: Array) -> tuple[complex | bool, ...]:
+    """Returns the directions in which an array is moved to find an end."""
+    return {"b": (True,), "i": (1, -1), "u": (1,), "c": (1.0, -1.0, 1j, -1j)}.get(x.type.kind, (1.0, -1.0))
+
+
+def _move_far(holds: Callable[[Array], bool], x: Array, way: complex | bool) -> Array | None:
+    """Moves an array as far as a condition holds, up to 1 and a little less than is possible; None if it cannot move."""
+    if x.type.kind == "b":
+        return enp.logical_not(x) if holds(enp.logical_not(x)) else None
+    if x.type.kind in "iu":
+        return x + way if holds(x + way) else None
+    if holds(x + way):
+        return x + way
+    far = 0.0
+    for step in range(1, BISECTIONS + 1):
+        further = far + 0.5**step
+        far = further if holds(x + way * further) else far
+    return x + way * far if far else None
+
+
 CARRYING = ("jit", "checkpoint", "cond", "switch", "while", "fori")
 STACKING = ("scan", "map")
+
+
+@final
+@attrs.frozen
+class Applied:
+    """What a handler makes of a result.
+
+    Attributes:
+        payload: the result's payload; that of a plain value is lifted.
+        is_boxed: False for a plain value.
+    """
+
+    payload: PyTree
+    is_boxed: bool
 
 
 @final
@@ -38,15 +76,18 @@ class HandlerSubject:
         payload: from a value to its payload; `handler.lift` if None.
         relation: `(payload, value) -> bool` must hold for every value and its payload; None if there is none.
         exact: True if the results of lifted arguments are the lifted results.
+        kinds: letters of the kinds of numbers that boxes stand for.
     """
 
     handler: AnyHandler
     payload: Callable[[Array], PyTree] | None = None
     relation: Callable[[PyTree, Array], object] | None = None
     exact: bool = True
+    kinds: str = "f"
     _supported: dict[tuple[str, tuple[Shape, ...]], str | None] = attrs.field(
         factory=dict, init=False, repr=False
     )
+    _ends: dict[object, tuple[Array, ...]] = attrs.field(factory=dict, init=False, repr=False)
 
     def payload_for(self, x: Array) -> PyTree:
         """Returns the payload for an argument."""
@@ -68,7 +109,7 @@ class HandlerSubject:
             boxed: selects which of the others become boxes.
         """
         last = len(xs) - 1
-        with handle(self.handler) as frame:
+        with self.handler.installed() as frame:
             payloads_or_values = [
                 x
                 if (known and i == last) or not boxed(i)
@@ -76,6 +117,63 @@ class HandlerSubject:
                 for i, x in enumerate(xs)
             ]
             return [self.handler.payload(frame, y) for y in leaves(f(*payloads_or_values))]
+
+    def apply(self, op: Operation[object], operands: Sequence[Array], boxed: Sequence[int]) -> "list[Applied]":
+        """Performs an operation under the handler and returns what it makes of each result.
+
+        Args:
+            op: the operation.
+            operands: its operands.
+            boxed: the indices of those that become boxes.
+        """
+        with self.handler.installed() as frame:
+            xs = [
+                self.handler.box(frame, self.payload_for(x), x) if i in boxed else x
+                for i, x in enumerate(operands)
+            ]
+            return [
+                Applied(self.handler.payload(frame, y), type(y) is Box and y.frame is frame)
+                for y in leaves(op(*xs))
+            ]
+
+    def represents(self, t: ArrayType) -> bool:
+        """Says whether the payload of a value is one of its type: that of an integer may be a float's.
+
+        Where payloads do not say what they stand for, any may be one.
+        """
+        return self._has_payload(t) and (
+            self.keeps_type(t) or not self.keeps_type(array_type(dtypes.float64))
+        )
+
+    def _has_payload(self, t: ArrayType) -> bool:
+        try:
+            self.payload_for(enp.zeros(t.shape, t.dtype))
+        except EffxError:
+            return False
+        return True
+
+    def keeps_type(self, t: ArrayType) -> bool:
+        """Says whether the handler's `type_of` gives the type of a value for its payload."""
+        try:
+            return self.handler.type_of(self.payload_for(enp.zeros(t.shape, t.dtype))).matches(t)
+        except EffxError:
+            return False
+
+    def holds(self, payload: PyTree, x: Array) -> bool:
+        """Says whether a payload holds for a value, by the relation."""
+        return self.relation is None or bool(self.relation(payload, x))
+
+    def ends(self, x: Array) -> tuple[Array, ...]:
+        """Returns the ends of the set of values that the payload of x holds for, as far as they are found: by moving all
+        elements up and down up to 1, and by turning signs.
+        """
+        key = (x.type, np.asarray(x).tobytes())
+        if key not in self._ends:
+            payload = self.payload_for(x)
+            moved = [_move_far(lambda y: self.holds(payload, y), x, way) for way in _ways(x)]
+            turned = [-x] if x.type.kind in "ifc" and self.holds(payload, -x) else []
+            self._ends[key] = tuple([*[y for y in moved if y is not None], *turned])
+        return self._ends[key]
 
     def refuses(self, text: str, shapes: tuple[Shape, ...]) -> str | None:
         """Returns why a form of expression cannot be used under the handler; None where it can."""
@@ -86,7 +184,7 @@ class HandlerSubject:
 
     def _try(self, text: str, shapes: tuple[Shape, ...]) -> str | None:
         source = text.format(*[f"a{i}" for i in range(len(shapes))])
-        with enable_x64(True), handle(Reference()), handle(self.handler) as frame:
+        with enable_x64(True), handle(Reference()), self.handler.installed() as frame:
             xs = [enp.asarray(np.full(s, 0.3)) for s in shapes]
             names = {f"a{i}": self.handler.box(frame, self.payload_for(x), x) for i, x in enumerate(xs)}
             try:

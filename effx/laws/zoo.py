@@ -7,10 +7,13 @@ import attrs
 import effx.numpy as enp
 from effx.array import Array
 from effx.handlers.authoring.boxing import BoxHandler, Default
+from effx.handlers.authoring.site import Site
 from effx.ir.ops.base import Elementwise, Linear, Monotone, Structural
 from effx.ir.ops.collective import PSum
 from effx.ir.ops.elementwise import Add, Cos, Exp, Max, Min, Mul, Neg, Sin, Sub, Tanh
+from effx.ir.ops.index import Gather
 from effx.ir.ops.reduce import CumSum, ReduceSum
+from effx.ir.ops.shape import DynamicSlice, DynamicUpdateSlice
 
 
 @final
@@ -192,6 +195,15 @@ def _(op: Sin | Tanh, x: MagnitudeBound) -> MagnitudeBound:
 @Magnitude.rule(Structural, ReduceSum)
 def _(op: Structural | ReduceSum, *xs: MagnitudeBound) -> MagnitudeBound:
     return MagnitudeBound(op(*[x.most for x in xs]))
+
+
+@Magnitude.site_rule(Gather, DynamicSlice, DynamicUpdateSlice)
+def _(
+    site: Site[Magnitude, None], op: Gather | DynamicSlice | DynamicUpdateSlice, *xs: MagnitudeBound
+) -> MagnitudeBound:
+    # An index has a sign, so that its magnitude cannot serve for it.
+    arrays = 2 if isinstance(op, DynamicUpdateSlice) else 1
+    return MagnitudeBound(op(*[x.most for x in xs[:arrays]], *site.operands[arrays:]))
 
 
 @final

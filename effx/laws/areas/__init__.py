@@ -11,6 +11,7 @@ from effx.laws.areas import (
     control,
     custom,
     forward,
+    handler_rules,
     interceptors,
     linear,
     operation,

@@ -79,11 +79,11 @@ SUBJECTS = (
 CASES = handler_cases(*SUBJECTS)
 
 
-def agree(got: list[PyTree], want: list[PyTree]) -> None:
+def agree(got: list[PyTree], want: list[PyTree], tolerance: float = 1e-9) -> None:
     """Compares the payloads of two runs: structure and leaves."""
     for a, b in zip(got, want, strict=True):
         assert tree.structure(a) == tree.structure(b), f"{tree.structure(a)} against {tree.structure(b)}"
-    same(got, want)
+    same(got, want, tolerance)
 
 
 def flatten_payloads(subject: HandlerSubject, f: Function) -> Function:
