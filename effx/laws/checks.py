@@ -355,12 +355,15 @@ def _run_programs(law: Law, programs: Sequence[OperationProgram], checks: "Count
     """Checks programs of operations; where one fails, or the law does not apply, each of its operations alone."""
     outcome = Outcome(law.name, 0)
     for program in programs:
+        failure = None
         try:
             reason = law.check(program.case)
-        except LawError:
+        except LawError as error:
+            failure = error
+        if failure is not None:
             if len(program.steps) > 1:
                 _run_programs(law, write_single_programs(program), Counter())
-            raise
+            raise failure
         if reason is not None and len(program.steps) > 1:
             outcome += _run_programs(law, write_single_programs(program, ("",)), checks)
             continue

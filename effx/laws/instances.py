@@ -110,11 +110,11 @@ def instances_of(kind: type[AnyOperation]) -> tuple[Instance, ...]:
     [(), (0,), (0, 1), (1,)]
     """
     builder = builder_of(kind)
-    return () if builder is None else _list_instances(builder)
+    return () if builder is None else _list_instances(kind, builder)
 
 
 @lru_cache(None)
-def _list_instances(builder: Builder) -> tuple[Instance, ...]:
+def _list_instances(kind: type[AnyOperation], builder: Builder) -> tuple[Instance, ...]:
     if isinstance(builder, ElementwiseBuilder):
         return tuple(_list_elementwise(builder.op))
     found: dict[Instance, None] = {}
@@ -123,7 +123,8 @@ def _list_instances(builder: Builder) -> tuple[Instance, ...]:
         drawn = [
             x
             for x in _draw_instances(builder, dtype, FEWER_DRAWS if found else DRAWS)
-            if not found or (x not in found and dtype in [t.dtype for t in x.types])
+            if type(x.op) is kind  # a drawing function may be of several classes
+            and (not found or (x not in found and dtype in [t.dtype for t in x.types]))
         ]
         found |= dict.fromkeys(_select_covering(drawn, FEWER_INSTANCES if found else MOST_INSTANCES))
     return tuple(found)

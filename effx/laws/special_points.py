@@ -12,6 +12,7 @@ from effx.ir.ops.base import Elementwise
 from effx.laws.comparing import Data, comparable_data, leaves
 from effx.laws.drawing import AnyOperation
 from effx.laws.instances import Instance
+from effx.laws.samples import sample_of
 from effx.numpy import asarray
 
 Operands = tuple[Array, ...]
@@ -35,7 +36,7 @@ def smooth_points(instance: Instance) -> list[Operands]:
 
 def rough_points(instance: Instance) -> list[Operands]:
     """Returns operands outside of a smooth domain: zeros of elementwise operations, whole numbers and halves."""
-    if not isinstance(instance.op, Elementwise):
+    if not _has_edges(instance):
         return []
     return [xs for xs in _fill(instance, STEPS) if xs is not None]
 
@@ -44,12 +45,17 @@ def infinite_points(instance: Instance) -> list[Operands]:
     """Returns operands with infinities, where the results are defined."""
     if not isinstance(instance.op, Elementwise):
         return [xs for value in INFINITE if (xs := _replace_first(instance, value)) is not None]
-    return [xs for xs in _fill(instance, INFINITE) if xs is not None]
+    return [xs for xs in _fill(instance, INFINITE) if xs is not None] if _has_edges(instance) else []
 
 
 def is_undefined(results: Sequence[Array]) -> bool:
     """Says whether a result has NaN."""
     return any([bool(np.isnan(comparable_data(y)).any()) for y in results if y.type.kind in "fc"])
+
+
+def _has_edges(instance: Instance) -> bool:
+    """Says whether an elementwise operation takes zeros, whole numbers and infinities, by its sample."""
+    return isinstance(instance.op, Elementwise) and sample_of(type(instance.op)).edges
 
 
 def _may_repeat(instance: Instance) -> bool:

@@ -171,7 +171,8 @@ class HandlerSubject:
         if key not in self._ends:
             payload = self.payload_for(x)
             moved = [_move_far(lambda y: self.holds(payload, y), x, way) for way in _ways(x)]
-            turned = [-x] if x.type.kind in "ifc" and self.holds(payload, -x) else []
+            opposite = 0.0 - x if x.type.kind in "fc" else x  # no zero becomes -0.0, from which atan2 tells it
+            turned = [opposite] if x.type.kind in "fc" and self.holds(payload, opposite) else []
             self._ends[key] = tuple([*[y for y in moved if y is not None], *turned])
         return self._ends[key]
 

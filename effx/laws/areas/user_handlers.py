@@ -86,6 +86,11 @@ def agree(got: list[PyTree], want: list[PyTree], tolerance: float = 1e-9) -> Non
     same(got, want, tolerance)
 
 
+def turn(y: Array) -> Array:
+    """Returns another value of the same type: the negative, or of bools the opposite."""
+    return enp.logical_not(y) if y.type.kind == "b" else -y
+
+
 def flatten_payloads(subject: HandlerSubject, f: Function) -> Function:
     """Returns a function from values to the leaves of the results' payloads."""
     return lambda *xs: tuple(leaves(subject.run(f, xs)))
@@ -151,10 +156,10 @@ def plain_values_decide(subject: HandlerSubject, f: TypedProgram, xs: Points) ->
     predicate: Function = lambda x: enp.sum(x) > 0.1357  # noqa: E731 - of a boxed value
 
     def chosen(*ys: Array) -> PyTree:
-        return lax.cond(predicate(ys[0]), lambda: f(*ys), lambda: tree.map(lambda y: -y, f(*ys)))
+        return lax.cond(predicate(ys[0]), lambda: f(*ys), lambda: tree.map(turn, f(*ys)))
 
     def decided(*ys: Array) -> PyTree:
-        return f(*ys) if bool(predicate(xs[0])) else tree.map(lambda y: -y, f(*ys))
+        return f(*ys) if bool(predicate(xs[0])) else tree.map(turn, f(*ys))
 
     try:
         got = subject.run(chosen, xs)
