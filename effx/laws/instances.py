@@ -7,6 +7,7 @@ the operands: nothing depends on luck.
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import combinations
 from typing import final
 
 import attrs
@@ -83,12 +84,13 @@ class Instance:
         return sum([t.size for t in self.types])
 
     def features(self) -> frozenset[object]:
-        """Returns what a selection of instances has to cover: values of parameters, dtypes and shapes."""
-        kind, shapes = type(self.op), tuple([t.shape for t in self.types])
+        """Returns what a selection of instances has to cover: values of parameters, dtypes, shapes, and pairs of these."""
+        kind = type(self.op)
         parameters = [(f.name, repr(getattr(self.op, f.name))) for f in attrs.fields(kind)] if attrs.has(kind) else []
-        operands = [(i, t.dtype.name) for i, t in enumerate(self.types)]
-        # Of operands of one type all values of a parameter: what is remembered for one must not serve for another.
-        return frozenset([*parameters, *operands, shapes, *[(*p, shapes) for p in parameters]])
+        shapes = ("shapes", tuple([t.shape for t in self.types]))
+        dtypes_ = [(i, t.dtype.name) for i, t in enumerate(self.types)]
+        # Pairs too: what is remembered for one value of a parameter must not serve for another on the same operands.
+        return frozenset([*parameters, shapes, *dtypes_, *combinations([*parameters, shapes], 2)])
 
 
 def builder_of(kind: type[AnyOperation]) -> Builder | None:

@@ -89,7 +89,7 @@ class _Namer:
 
     def imports(self) -> list[str]:
         """Returns the lines that import the operations' classes."""
-        return [*sorted(self.printer.imports[len(PREAMBLE) :]), *[f"# {n} is {op!r}" for n, op in self.names.items()]]
+        return [*sorted(self.printer.imports[len(PREAMBLE) :]), *[f"# {n} is {' '.join(repr(op).split())[:90]}" for n, op in self.names.items()]]
 
 
 def write_operation_program(steps: Sequence[Step], construct: str = "") -> tuple[TypedProgram, tuple[Array, ...]]:

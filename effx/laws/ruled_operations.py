@@ -12,17 +12,20 @@ from effx.errors import EffxError
 from effx.flags import enable_x64
 from effx.handlers.authoring.coverage import coverage
 from effx.handlers.authoring.rule_handler import RuledHandler
+from effx.handlers.oracle import Reference
 from effx.ir.catalogue import operation_classes
 from effx.ir.ops.collective import Collective
+from effx.ir.ops.control import HigherOrder
 from effx.laws.drawing import AnyOperation
 from effx.laws.instances import Instance, builder_of, instances_of
 from effx.laws.registry import Case, NumPyFirst
-from effx.laws.special_points import infinite_points, rough_points, smooth_points
+from effx.laws.special_points import finite_points, infinite_points, smooth_points
 from effx.laws.subjects import HandlerSubject, InterceptSubject
 
 Kind = type[AnyOperation]
 Points = Callable[[Instance], Sequence[tuple[Array, ...]]]
 MOST_VARIANTS = 4  # which operands are boxed
+MOST_COMPILED = 2  # instances of an operation that runs on XLA
 
 
 @final
@@ -109,9 +112,14 @@ def _find_runnable(subject: HandlerSubject | InterceptSubject, kind: Kind) -> Ru
 def _instances_for(subject: HandlerSubject | InterceptSubject, kind: Kind) -> Sequence[Instance]:
     """Returns the instances with the kinds of numbers that a handler is for; all of them if there are none."""
     instances = instances_of(kind)
-    if isinstance(subject, InterceptSubject):
-        return instances
-    return [instance for instance in instances if instance.kind in subject.kinds] or instances
+    if isinstance(subject, HandlerSubject):
+        instances = tuple([x for x in instances if x.kind in subject.kinds]) or instances
+    return instances if has_reference(kind) else instances[:MOST_COMPILED]
+
+
+def has_reference(kind: Kind) -> bool:
+    """Says whether an operation runs on NumPy; others are compiled, for each type of operands."""
+    return issubclass(kind, HigherOrder) or Reference.rules.find(kind) is not None
 
 
 def _find_variants(subject: HandlerSubject, instance: Instance) -> tuple[tuple[tuple[int, ...], ...], str]:
@@ -174,11 +182,6 @@ def list_rule_cases(
                     if operands
                 ]
     return cases
-
-
-def finite_points(instance: Instance) -> list[tuple[Array, ...]]:
-    """Returns all points of an instance without infinities."""
-    return [*smooth_points(instance), *rough_points(instance)]
 
 
 @final

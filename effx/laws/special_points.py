@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from effx.array import Array
-from effx.ir.ops.base import Elementwise
+from effx.ir.ops.base import Elementwise, PiecewiseConstant
+from effx.ir.ops.elementwise import Sign
 from effx.laws.comparing import Data, comparable_data, leaves
 from effx.laws.drawing import AnyOperation
 from effx.laws.instances import Instance
@@ -17,6 +18,7 @@ from effx.numpy import asarray
 
 Operands = tuple[Array, ...]
 STEPS = (0.0, 1.0, -1.0, 0.5, 2.0, -0.5)
+STEPPED = (PiecewiseConstant, Sign)  # no slope is infinite at their steps, so that derivatives are defined there too
 INFINITE = (np.inf, -np.inf)
 
 
@@ -31,7 +33,13 @@ def smooth_points(instance: Instance) -> list[Operands]:
     zeroed = [_set_zeros(x) if _contains_zero(instance, i) else x for i, x in enumerate(generic)]
     if any([a is not b for a, b in zip(zeroed, generic, strict=True)]):
         results.append(tuple(zeroed))
-    return results
+    return [*results, *rough_points(instance)] if isinstance(instance.op, STEPPED) else results
+
+
+def finite_points(instance: Instance) -> list[Operands]:
+    """Returns all points of an instance without infinities."""
+    smooth = smooth_points(instance)
+    return smooth if isinstance(instance.op, STEPPED) else [*smooth, *rough_points(instance)]
 
 
 def rough_points(instance: Instance) -> list[Operands]:
@@ -44,6 +52,8 @@ def rough_points(instance: Instance) -> list[Operands]:
 def infinite_points(instance: Instance) -> list[Operands]:
     """Returns operands with infinities, where the results are defined."""
     if not isinstance(instance.op, Elementwise):
+        if not _may_repeat(instance):
+            return []  # matrices, say, that must be regular
         return [xs for value in INFINITE if (xs := _replace_first(instance, value)) is not None]
     return [xs for xs in _fill(instance, INFINITE) if xs is not None] if _has_edges(instance) else []
 

@@ -162,7 +162,10 @@ def power(op: ops.Pow, x: Interval, y: Interval) -> Interval:
     # exp(y log |x|): y log |x| is bilinear, so its extremes are at corners. A negative base is defined for
     # integers y only; their parity gives the sign.
     broken = exactly(y) & (y.low != enp.floor(y.low))
-    size = where(broken, clip_interval(x, 0.0, math.inf), magnitude(x))
+    defined = clip_interval(x, 0.0, math.inf)
+    # The power of -inf is that of inf for all y but odd integers.
+    defined = Interval(defined.low, enp.where(x.low == -math.inf, math.inf, defined.high))
+    size = where(broken, defined, magnitude(x))
     z = outward(
         hull_of_values([op(a, b) for a in (size.low, size.high) for b in (y.low, y.high)]), 4 * LIBRARY_ULPS
     )
