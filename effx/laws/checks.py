@@ -355,7 +355,7 @@ def _run_programs(law: Law, programs: Sequence[OperationProgram], checks: "Count
     """Checks programs of operations; where one fails, or the law does not apply, each of its operations alone."""
     outcome = Outcome(law.name, 0)
     for program in programs:
-        failure = None
+        reason, failure = None, None
         try:
             reason = law.check(program.case)
         except LawError as error:

@@ -6,7 +6,6 @@ the operands: nothing depends on luck.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import combinations
 from typing import final
 
@@ -42,6 +41,9 @@ MOST_INSTANCES = 12  # of a class on the first of its dtypes
 FEWER_INSTANCES = 3  # on each of the others
 DRAWS, FEWER_DRAWS = 80, 15
 SHAPES: tuple[Shape, ...] = ((4,), (), (2, 3), (0,))
+
+
+_listed: "dict[object, tuple[Instance, ...]]" = {}
 
 
 @final
@@ -86,7 +88,9 @@ class Instance:
     def features(self) -> frozenset[object]:
         """Returns what a selection of instances has to cover: values of parameters, dtypes, shapes, and pairs of these."""
         kind = type(self.op)
-        parameters = [(f.name, repr(getattr(self.op, f.name))) for f in attrs.fields(kind)] if attrs.has(kind) else []
+        parameters = (
+            [(f.name, repr(getattr(self.op, f.name))) for f in attrs.fields(kind)] if attrs.has(kind) else []
+        )
         shapes = ("shapes", tuple([t.shape for t in self.types]))
         dtypes_ = [(i, t.dtype.name) for i, t in enumerate(self.types)]
         # Pairs too: what is remembered for one value of a parameter must not serve for another on the same operands.
@@ -112,10 +116,14 @@ def instances_of(kind: type[AnyOperation]) -> tuple[Instance, ...]:
     [(), (0,), (0, 1), (1,)]
     """
     builder = builder_of(kind)
-    return () if builder is None else _list_instances(kind, builder)
+    if builder is None:
+        return ()
+    key = (kind, builder)
+    if key not in _listed:
+        _listed[key] = _list_instances(kind, builder)
+    return _listed[key]
 
 
-@lru_cache(None)
 def _list_instances(kind: type[AnyOperation], builder: Builder) -> tuple[Instance, ...]:
     if isinstance(builder, ElementwiseBuilder):
         return tuple(_list_elementwise(builder.op))

@@ -12,7 +12,7 @@ from effx.laws.drawing import AnyOperation
 from effx.laws.printing import PREAMBLE, SourcePrinter
 from effx.laws.programs import TypedProgram
 from effx.laws.registry import Case
-from effx.laws.ruled_operations import Kind, RuledOperation, on_reference
+from effx.laws.ruled_operations import Kind, RuledOperation, is_compiled, on_reference
 from effx.laws.subjects import HandlerSubject, InterceptSubject
 from effx.numpy import asarray
 
@@ -89,10 +89,15 @@ class _Namer:
 
     def imports(self) -> list[str]:
         """Returns the lines that import the operations' classes."""
-        return [*sorted(self.printer.imports[len(PREAMBLE) :]), *[f"# {n} is {' '.join(repr(op).split())[:90]}" for n, op in self.names.items()]]
+        return [
+            *sorted(self.printer.imports[len(PREAMBLE) :]),
+            *[f"# {n} is {' '.join(repr(op).split())[:90]}" for n, op in self.names.items()],
+        ]
 
 
-def write_operation_program(steps: Sequence[Step], construct: str = "") -> tuple[TypedProgram, tuple[Array, ...]]:
+def write_operation_program(
+    steps: Sequence[Step], construct: str = ""
+) -> tuple[TypedProgram, tuple[Array, ...]]:
     """Writes a program that performs operations in a construct, and returns it with its arguments.
 
     Args:
@@ -144,10 +149,14 @@ def write_operation_programs(
 ) -> list[OperationProgram]:
     """Writes programs of the operations that a handler has rules for: each in some instances, the constructs in turn."""
     with on_reference():
-        steps = [step for operation in operations for step in _steps_of(subject, operation)]
+        # What runs on XLA would be compiled again for each batch and loop.
+        fast = [operation for operation in operations if not is_compiled(operation.kind)]
+        steps = [step for operation in fast for step in _steps_of(subject, operation)]
         names = _constructs_of(subject)
         return [
-            _write_first_that_runs(subject, steps[start : start + MOST_OPERATIONS], (names[number % len(names)], ""))
+            _write_first_that_runs(
+                subject, steps[start : start + MOST_OPERATIONS], (names[number % len(names)], "")
+            )
             for number, start in enumerate(range(0, len(steps), MOST_OPERATIONS))
         ]
 
@@ -166,9 +175,7 @@ def write_single_programs(
     usable = [name for name in _constructs_of(subject) if name in constructs]
     with on_reference():
         return [
-            _write_first_that_runs(subject, (step,), (name, ""))
-            for name in usable
-            for step in program.steps
+            _write_first_that_runs(subject, (step,), (name, "")) for name in usable for step in program.steps
         ]
 
 
@@ -186,11 +193,21 @@ def _steps_of(subject: HandlerSubject | InterceptSubject, operation: RuledOperat
                 continue
             floats = list(fitting[0])
         operands = instance.operands(0)
-        steps.append(Step(operation.kind, instance.op, operands, tuple(floats), _use_of_result(subject, instance.op, operands)))
+        steps.append(
+            Step(
+                operation.kind,
+                instance.op,
+                operands,
+                tuple(floats),
+                _use_of_result(subject, instance.op, operands),
+            )
+        )
     return steps
 
 
-def _use_of_result(subject: HandlerSubject | InterceptSubject, op: AnyOperation, operands: Sequence[Array]) -> str:
+def _use_of_result(
+    subject: HandlerSubject | InterceptSubject, op: AnyOperation, operands: Sequence[Array]
+) -> str:
     """Returns an expression of an operation's result that the handler supports."""
     if op.multiple:
         return ""

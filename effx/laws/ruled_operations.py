@@ -14,8 +14,8 @@ from effx.handlers.authoring.coverage import coverage
 from effx.handlers.authoring.rule_handler import RuledHandler
 from effx.handlers.oracle import Reference
 from effx.ir.catalogue import operation_classes
+from effx.ir.ops.base import Elementwise
 from effx.ir.ops.collective import Collective
-from effx.ir.ops.control import HigherOrder
 from effx.laws.drawing import AnyOperation
 from effx.laws.instances import Instance, builder_of, instances_of
 from effx.laws.registry import Case, NumPyFirst
@@ -25,7 +25,7 @@ from effx.laws.subjects import HandlerSubject, InterceptSubject
 Kind = type[AnyOperation]
 Points = Callable[[Instance], Sequence[tuple[Array, ...]]]
 MOST_VARIANTS = 4  # which operands are boxed
-MOST_COMPILED = 2  # instances of an operation that runs on XLA
+MOST_COMPILED = 1  # instances of an operation that runs on XLA, variants of each, and points
 
 
 @final
@@ -114,29 +114,34 @@ def _instances_for(subject: HandlerSubject | InterceptSubject, kind: Kind) -> Se
     instances = instances_of(kind)
     if isinstance(subject, HandlerSubject):
         instances = tuple([x for x in instances if x.kind in subject.kinds]) or instances
-    return instances if has_reference(kind) else instances[:MOST_COMPILED]
+    return instances[:MOST_COMPILED] if is_compiled(kind) else instances
 
 
-def has_reference(kind: Kind) -> bool:
-    """Says whether an operation runs on NumPy; others are compiled, for each type of operands."""
-    return issubclass(kind, HigherOrder) or Reference.rules.find(kind) is not None
+def is_compiled(kind: Kind) -> bool:
+    """Says whether an elementwise operation runs on XLA, because it has no reference: an incomplete gamma function, say,
+    which takes seconds to compile for each type of operands.
+    """
+    return issubclass(kind, Elementwise) and Reference.rules.find(kind) is None
 
 
 def _find_variants(subject: HandlerSubject, instance: Instance) -> tuple[tuple[tuple[int, ...], ...], str]:
     """Returns which operands may be boxed: all, floats only, one of several; and why none may."""
     every = range(len(instance.types))
     kinds = subject.kinds + instance.kind
-    fitting = tuple([i for i in every if instance.types[i].kind in kinds and subject.represents(instance.types[i])])
+    fitting = tuple(
+        [i for i in every if instance.types[i].kind in kinds and subject.represents(instance.types[i])]
+    )
     floats = tuple([i for i in fitting if instance.types[i].kind in "fc"])
     strange = [t for i, t in enumerate(instance.types) if t.kind in "fc" and i not in fitting]
     if strange:
         return (), f"the payload of {strange[0]!r} stands for another type"
     variants = dict.fromkeys([fitting, floats, *[(i,) for i in fitting]])
     operands = instance.operands(0)
+    most = MOST_COMPILED if is_compiled(type(instance.op)) else MOST_VARIANTS
     runnable: list[tuple[int, ...]] = []
     reason = "it has no operands" if not every else "the payload of no operand has its type"
     for boxed in variants:
-        if not boxed or len(runnable) == MOST_VARIANTS:
+        if not boxed or len(runnable) == most:
             continue
         try:
             subject.apply(instance.op, operands, boxed)
@@ -174,7 +179,7 @@ def list_rule_cases(
             for runnable in operation.runnable:
                 if wide and not runnable.instance.is_judged:
                     continue
-                operands = points(runnable.instance)
+                operands = points(runnable.instance)[: MOST_COMPILED if is_compiled(operation.kind) else None]
                 cases += [(subject, runnable.instance.op, xs, runnable.boxed[0]) for xs in operands]
                 cases += [
                     (subject, runnable.instance.op, operands[0], boxed)

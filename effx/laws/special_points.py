@@ -3,7 +3,7 @@
 What is drawn from a domain is generic. These are the others, as far as an operation is defined there.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -18,7 +18,10 @@ from effx.numpy import asarray
 
 Operands = tuple[Array, ...]
 STEPS = (0.0, 1.0, -1.0, 0.5, 2.0, -0.5)
-STEPPED = (PiecewiseConstant, Sign)  # no slope is infinite at their steps, so that derivatives are defined there too
+STEPPED = (
+    PiecewiseConstant,
+    Sign,
+)  # no slope is infinite at their steps, so that derivatives are defined there too
 INFINITE = (np.inf, -np.inf)
 
 
@@ -158,7 +161,9 @@ def _defined_operands(instance: Instance, changed: Sequence[Array], generic: Ope
     restored: list[Array] = []
     for x, y in zip(changed, generic, strict=True):
         data: Data = np.asarray(x)
-        keep = x if data.shape != undefined.shape else asarray(np.where(undefined, np.asarray(y), data), x.dtype)
+        keep = (
+            x if data.shape != undefined.shape else asarray(np.where(undefined, np.asarray(y), data), x.dtype)
+        )
         restored.append(keep)
     if undefined.all() or is_undefined(results_of(instance.op, restored)):
         return None

@@ -118,7 +118,9 @@ class HandlerSubject:
             ]
             return [self.handler.payload(frame, y) for y in leaves(f(*payloads_or_values))]
 
-    def apply(self, op: Operation[object], operands: Sequence[Array], boxed: Sequence[int]) -> "list[Applied]":
+    def apply(
+        self, op: Operation[object], operands: Sequence[Array], boxed: Sequence[int]
+    ) -> "list[Applied]":
         """Performs an operation under the handler and returns what it makes of each result.
 
         Args:
@@ -171,9 +173,9 @@ class HandlerSubject:
         if key not in self._ends:
             payload = self.payload_for(x)
             moved = [_move_far(lambda y: self.holds(payload, y), x, way) for way in _ways(x)]
-            opposite = 0.0 - x if x.type.kind in "fc" else x  # no zero becomes -0.0, from which atan2 tells it
-            turned = [opposite] if x.type.kind in "fc" and self.holds(payload, opposite) else []
-            self._ends[key] = tuple([*[y for y in moved if y is not None], *turned])
+            # Not -x: a zero would become -0.0, for which atan2 has another value.
+            turned = [0.0 - x] if x.type.kind in "fc" and self.holds(payload, 0.0 - x) else []
+            self._ends[key] = (*[y for y in moved if y is not None], *turned)
         return self._ends[key]
 
     def refuses(self, text: str, shapes: tuple[Shape, ...]) -> str | None:

@@ -8,7 +8,7 @@ import effx.numpy as enp
 from effx.array import Array
 from effx.handlers.authoring.boxing import BoxHandler, Default
 from effx.handlers.authoring.site import Site
-from effx.ir.ops.base import Elementwise, Linear, Monotone, Structural
+from effx.ir.ops.base import ArrayOperation, Elementwise, Linear, Monotone, Structural
 from effx.ir.ops.collective import PSum
 from effx.ir.ops.elementwise import Add, Cos, Exp, Max, Min, Mul, Neg, Sin, Sub, Tanh
 from effx.ir.ops.index import Gather
@@ -198,9 +198,7 @@ def _(op: Structural | ReduceSum, *xs: MagnitudeBound) -> MagnitudeBound:
 
 
 @Magnitude.site_rule(Gather, DynamicSlice, DynamicUpdateSlice)
-def _(
-    site: Site[Magnitude, None], op: Gather | DynamicSlice | DynamicUpdateSlice, *xs: MagnitudeBound
-) -> MagnitudeBound:
+def _(site: Site[Magnitude, None], op: ArrayOperation, *xs: MagnitudeBound) -> MagnitudeBound:
     # An index has a sign, so that its magnitude cannot serve for it.
     arrays = 2 if isinstance(op, DynamicUpdateSlice) else 1
     return MagnitudeBound(op(*[x.most for x in xs[:arrays]], *site.operands[arrays:]))

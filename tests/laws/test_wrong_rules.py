@@ -234,7 +234,8 @@ def test_rules_of_traits_are_for_each_operation() -> None:
     """A rule that holds for all operations of a trait but one is found by that one."""
     with pytest.raises(LawError) as found:
         check_handler(
-            handler_with(Linear, lambda op, *xs: -op(*xs) if isinstance(op, s.Reshape) else op(*xs)), examples=1
+            handler_with(Linear, lambda op, *xs: -op(*xs) if isinstance(op, s.Reshape) else op(*xs)),
+            examples=1,
         )
     assert "Reshape" in found.value.reproduction
 
@@ -279,8 +280,9 @@ def test_operations_of_users_are_drawn() -> None:
         __slots__ = ()
         kinds = "f"
 
-        def decompose(self, x: Array) -> Array:
-            return x * 0.5
+        def decompose(self, *operands: Any) -> Array:
+            result: Array = operands[0] * 0.5
+            return result
 
     with pytest.raises(LawError) as found:
         check_handler(handler_with(Halved, lambda op, x: x), examples=1)

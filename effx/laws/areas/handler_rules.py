@@ -61,7 +61,11 @@ FIXED_CASES: dict[str, Callable[[RuleCases], Sequence[Case]]] = {
 """The laws of single operations, and which of a handler's fixed cases `check_handler` runs each on."""
 
 
-@law(AREA, "the payload of h op(payload x) stands for a value of the type of op(x)", _draw_rule_case(choose_smooth))
+@law(
+    AREA,
+    "the payload of h op(payload x) stands for a value of the type of op(x)",
+    _draw_rule_case(choose_smooth),
+)
 def rules_keep_types(subject: HandlerSubject, op: AnyOperation, operands: Points, boxed: Boxed) -> None:
     if not all([subject.keeps_type(operands[i].type) for i in boxed]):
         raise NotApplicable("the handler's type_of does not give the types of values")
@@ -99,7 +103,9 @@ def rules_map_lifts_to_lifts(
         raise NotApplicable("the handler is not exact: exact=False")
     lifting = HandlerSubject(subject.handler)
     got = [applied.payload for applied in lifting.apply(op, operands, boxed)]
-    narrow = any([x.type.kind in "fc" and x.type.dtype.itemsize < 8 * (1 + (x.type.kind == "c")) for x in operands])
+    narrow = any(
+        [x.type.kind in "fc" and x.type.dtype.itemsize < 8 * (1 + (x.type.kind == "c")) for x in operands]
+    )
     agree(got, [subject.handler.lift(y) for y in results_of(op, operands)], 1e-5 if narrow else 1e-9)
 
 
@@ -119,14 +125,21 @@ def check_rule(subject: HandlerSubject, op: AnyOperation, operands: Points, boxe
         if is_undefined(results):
             leaves_domain = True
             continue
-        if not all([bool(np.isfinite(comparable_data(y)).all()) or judges(subject, subject.handler.lift(y), y) for y in results]):
+        if not all(
+            [
+                bool(np.isfinite(comparable_data(y)).all()) or judges(subject, subject.handler.lift(y), y)
+                for y in results
+            ]
+        ):
             comparable = False  # as |p - x| < 1e-9 is false where both are infinite
             continue
         for applied, y in zip(carried, results, strict=True):
             # A primal decides for its own value, so a plain result says nothing of others.
             decided = not applied.is_boxed and subject.has_primal and point is not operands
             if not decided and not judges(subject, applied.payload, y):
-                failures.append(f"{applied.payload} does not hold for {comparable_data(y)}, the result of {point}")
+                failures.append(
+                    f"{applied.payload} does not hold for {comparable_data(y)}, the result of {point}"
+                )
     if failures and leaves_domain:
         raise NotApplicable("the operands' payloads hold for values for which the operation is undefined")
     assert not failures, failures[0]
@@ -163,7 +176,10 @@ def covered_points(subject: HandlerSubject, operands: Points, boxed: Boxed) -> l
     for which in range(max([len(found) for found in ends.values()])):
         changes.append({i: found[min(which, len(found) - 1)] for i, found in ends.items()})
     for parity in (0, 1):
-        mixed = {i: mix(found[0], found[-1] if len(found) > 1 else operands[i], parity) for i, found in ends.items()}
+        mixed = {
+            i: mix(found[0], found[-1] if len(found) > 1 else operands[i], parity)
+            for i, found in ends.items()
+        }
         changes.append(
             {i: x for i, x in mixed.items() if judges(subject, subject.payload_for(operands[i]), x)}
         )
