@@ -259,25 +259,33 @@ def check_handler(
     relation: Callable[[Any, Array], object] | None = None,
     exact: bool = True,
     neutral: bool = False,
+    kinds: str = "f",
     skip: Iterable[str] = (),
     examples: int | None = None,
 ) -> Report:
-    """Checks the laws of a user's handler: calls, control flow, batches and derivatives around and inside it.
+    """Checks the laws of a user's handler: its rules, and calls, control flow, batches and derivatives around and inside.
 
-    For a boxing handler, programs are drawn from the expressions that it supports, which are found by trying.
+    Each operation that the handler has a rule for, its own or a trait's, runs with every value of its parameters: alone,
+    at generic operands, equal ones, zeros, infinities and, where there is a relation, at the ends of what payloads hold
+    for; and in programs with calls, branches and loops. This does not depend on what hypothesis draws. Random programs
+    are drawn besides: for a boxing handler from the expressions that it supports, which are found by trying.
 
     Args:
         handler: the handler.
         payload: from a value to the payload of its box; by default `handler.lift`.
         relation: `(payload, value) -> bool`, between a payload and the value it represents, such as that an
-            interval contains the value; it must hold for the results of random programs at random points.
+            interval contains the value; it must hold for the results wherever it holds for the arguments. It is asked
+            about real numbers of 64 bits, integers and bools.
         exact: False if the lift of a result is more precise than the rules on lifted operands.
         neutral: True for an intercepting handler that does not change results.
+        kinds: what numbers boxes stand for, letters of `ArrayType.kind`: "fc" for complex ones too. Operations that take
+            no such numbers run on their own.
         skip: names of laws of the area "user handlers", or "user interceptors", to leave out.
         examples: how many cases of each law; by default its share of the hypothesis profile's number.
 
     Returns:
-        The laws that hold, and those that do not apply, with the reason.
+        The laws that hold, and those that do not apply, with the reason; for each operation with a rule how often a law
+        held of it, and why others did not run.
 
     Raises:
         LawError: a law fails; it names the law and reproduces the failure.
@@ -308,7 +316,7 @@ def check_handler(
         )
     if neutral:
         raise TransformError(f"check_handler: {handler.name} has boxes; neutral is for intercepting handlers")
-    subject = HandlerSubject(handler, payload, relation, exact)
+    subject = HandlerSubject(handler, payload, relation, exact, kinds)
     return _check_rules(subject, laws_of(areas.user_handlers.AREA, skip), handler_cases(subject), examples)
 
 

@@ -48,7 +48,6 @@ from effx.laws.drawing import (
 )
 from effx.laws.samples import plain_operations
 
-
 for _op in (*plain_operations(1), *plain_operations(2)):
     register(type(_op))(ElementwiseBuilder(_op))
 

@@ -281,9 +281,10 @@ def test_an_unsound_handler() -> None:
     """A value outside of its interval."""
     error = caught(
         lambda: check_handler(Narrow(), payload=around, relation=contains, examples=60),
-        "handlers_are_sound",
+        "rules_are_sound",
+        Narrow=Narrow,
     )
-    assert " * " in error.reproduction
+    assert "Mul()" in error.reproduction
 
 
 @attrs.frozen
@@ -307,7 +308,7 @@ def _(op: e.Sin, x: IntervalBounds) -> Any:
 def test_a_handler_that_looks_at_values() -> None:
     """Its structures are not stable, and under jit it cannot look."""
     with pytest.raises(LawError) as found:
-        check_handler(Moody(), examples=100)
+        check_handler(Moody(), exact=False, examples=100)
     assert found.value.law in (
         "handlers_enter_calls",
         "jit_goes_around_handlers",
@@ -474,7 +475,7 @@ def test_an_interceptor_that_is_not_neutral() -> None:
         lambda: check_handler(ScaleResults(2.0), neutral=True, examples=60),
         "interceptors_that_forward_are_neutral",
     )
-    assert "enp.sin" in error.reproduction or "enp.tanh" in error.reproduction
+    assert "Sin()" in error.reproduction or "Tanh()" in error.reproduction
 
 
 def test_a_wrong_order_of_states() -> None:

@@ -173,8 +173,8 @@ def covered_points(subject: HandlerSubject, operands: Points, boxed: Boxed) -> l
         dict(zip(several, chosen, strict=True))
         for chosen in product(*[(operands[i], *ends[i]) for i in several])
     ][1:]
-    for which in range(max([len(found) for found in ends.values()])):
-        changes.append({i: found[min(which, len(found) - 1)] for i, found in ends.items()})
+    most = max([len(found) for found in ends.values()])
+    changes += [{i: found[min(which, len(found) - 1)] for i, found in ends.items()} for which in range(most)]
     for parity in (0, 1):
         mixed = {
             i: mix(found[0], found[-1] if len(found) > 1 else operands[i], parity)
