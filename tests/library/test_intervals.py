@@ -143,6 +143,18 @@ def test_integer_powers(exponent: int) -> None:
         assert low[0] == 0.0
 
 
+@pytest.mark.usefixtures("on_numpy")
+def test_powers_of_infinity() -> None:
+    """A power of -inf is one of inf, also where the exponent is no integer, for which other negative bases have none."""
+    low = f4([-INF, -INF, -INF, -INF])
+    high = f4([-INF, -2.0, 3.0, -INF])
+    exponents = f4([1.5, 1.5, 0.5, -1.5])
+    found = bounds(lambda x: x ** enp.asarray(exponents), interval(low, high))
+    with np.errstate(all="ignore"):
+        assert inside(found, np.power(low, exponents))
+        assert inside(found, np.power(high, exponents))
+
+
 def test_waves_reach_their_extremes() -> None:
     """Between two multiples of pi the extreme value itself is a bound."""
     found = bounds(enp.sin, interval([1.0, 4.0, 0.0, -1.0, 1e6], [2.0, 5.0, 7.0, 1.0, 1e6 + 7]))
