@@ -33,9 +33,7 @@ def run(handler: Any, **arguments: Any) -> Report:
 def test_intervals() -> None:
     """Nothing is left out but collectives, which need an axis, and complex numbers, which have no order."""
     report = run(Intervals(), payload=around, relation=contains)
-    others = {
-        name: reason for name, reason in report.not_run.items() if not reason.endswith("a named axis")
-    }
+    others = {name: reason for name, reason in report.not_run.items() if not reason.endswith("a named axis")}
     assert set(others) == {"complex", "conj"}
     assert all(["complex numbers have no order" in reason for reason in others.values()])
     assert "rules_are_sound_at_infinity" not in report.skipped
