@@ -1,6 +1,7 @@
 """Laws of the handler calculus: perform, forward, the stack, scopes, escape."""
 
 import threading
+from collections.abc import Callable
 from typing import TypeVar
 
 from hypothesis import strategies as st
@@ -147,11 +148,12 @@ def boxes_do_not_escape(f: Function, xs: Points) -> None:
         escaped_boxes.extend(ys)
         return f(*ys)
 
-    for name, run in (
-        ("jvp", lambda: effx.jvp(keeping, tuple(xs), directions(xs))),
-        ("make_jaxpr", lambda: effx.make_jaxpr(keeping)(*xs)),
-        ("vmap", lambda: effx.vmap(keeping)(*[x[None] for x in xs])),
-    ):
+    runs: dict[str, Callable[[], object]] = {
+        "jvp": lambda: effx.jvp(keeping, tuple(xs), directions(xs)),
+        "make_jaxpr": lambda: effx.make_jaxpr(keeping)(*xs),
+        "vmap": lambda: effx.vmap(keeping)(*[x[None] for x in xs]),
+    }
+    for name, run in runs.items():
         escaped_boxes.clear()
         run()
         assert name in str(error_raised_by(EscapedBoxError, lambda: enp.sin(escaped_boxes[0])))

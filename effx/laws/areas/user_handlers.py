@@ -174,7 +174,9 @@ def branches_join(subject: HandlerSubject, f: TypedProgram, xs: Points) -> None:
     if subject.has_primal or not subject.has_join:
         raise NotApplicable("the handler has a primal, or no join, so that branches are not joined")
     other: Function = lambda *ys: tree.map(lambda y: -y, f(*ys))  # noqa: E731 - the other branch
-    program = effx.make_jaxpr(lambda taken, *ys: lax.cond(taken, f, other, *ys))(enp.asarray(True), *xs)
+    program: PyTree = effx.make_jaxpr(lambda taken, *ys: lax.cond(taken, f, other, *ys))(
+        enp.asarray(True), *xs
+    )
     e = next(e for e in program.equations if isinstance(e.op, Cond))
     with subject.handler.installed() as frame:
         # A boxed index, as of a handler with rules for comparisons.
