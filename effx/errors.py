@@ -45,6 +45,7 @@ __all__ = [
     "NoTracingError",
     "NonConcreteBooleanIndexError",
     "NotFiniteError",
+    "PayloadError",
     "ProcessMismatchError",
     "ProgramError",
     "RefError",
@@ -424,6 +425,10 @@ class TreeError(EffxError, ValueError, TypeError):
 
 class TransformError(EffxError, TypeError):
     """A transformation got invalid arguments. Under `effx.compat` it is a ValueError too, as some of JAX's are."""
+
+
+class PayloadError(TransformError):
+    """A handler's rule, or its `lift`, gives what is no payload of the value: of another class, shape or dtype."""
 
 
 class NoTracingError(TransformError, RuntimeError):

@@ -8,7 +8,7 @@ import attrs
 
 from effx.array import Array
 from effx.effects import handle
-from effx.errors import EffxError
+from effx.errors import EffxError, PayloadError
 from effx.flags import enable_x64
 from effx.handlers.authoring.coverage import coverage
 from effx.handlers.authoring.rule_handler import RuledHandler
@@ -145,6 +145,8 @@ def _find_variants(subject: HandlerSubject, instance: Instance) -> tuple[tuple[t
             continue
         try:
             subject.apply(instance.op, operands, boxed)
+        except PayloadError:
+            runnable.append(boxed)  # a law reports it
         except EffxError as error:
             reason = error.message
         else:

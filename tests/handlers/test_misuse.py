@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import attrs
@@ -99,8 +100,9 @@ def test_leaves_must_be_arrays() -> None:
     """What stands in a payload is an array or a number, also where no program asks for it."""
     rule = r"bad: the rule for sin \(test_misuse\.py:\d+ in <lambda>\)"
     expected = f"{rule}: expected an array or a number, got 'a' of type str"
+    handler = boxing(Sin, lambda op, x: One("a"))
     for f in (enp.sin, effx.jit(enp.sin)):
-        assert re.fullmatch(expected, message(lambda f=f: boxing(Sin, lambda op, x: One("a")).run(f, ONE)))
+        assert re.fullmatch(expected, message(partial(handler.run, f, ONE)))
 
 
 @pytest.mark.parametrize("make", [boxing, watching])

@@ -176,8 +176,10 @@ def test_rules_of_functions_are_checked() -> None:
 def test_numbers_are_repeated() -> None:
     """In the leaves that have the value's type, whatever that is."""
     tangents = make_tangents()
-    tangents.rule(ops.Sin)(lambda op, x: Dual(op(x.x), 1))
-    tangents.rule(ops.Cos)(lambda op, x: Dual(op(x.x), 2.0))
+    one: Any = 1
+    two: Any = 2.0
+    tangents.rule(ops.Sin)(lambda op, x: Dual(op(x.x), one))
+    tangents.rule(ops.Cos)(lambda op, x: Dual(op(x.x), two))
     for x in (np.float32(0.5), X, X[:0], X.astype(np.float16)):
         box = Dual(enp.asarray(x), enp.zeros_like(enp.asarray(x)))
         for function, slope in ((enp.sin, 1), (enp.cos, 2)):
@@ -441,7 +443,7 @@ def test_rules_that_do_not_take_their_arguments() -> None:
     class Watch(InterceptHandler[None]):
         pass
 
-    Watch.rule(ops.Sin)(lambda op, x: x)  # type: ignore[arg-type, misc]  # the mistake: no site
+    Watch.rule(ops.Sin)(lambda op, x: x)  # type: ignore[arg-type, return-value]  # the mistake: no site
     with pytest.raises(TransformError, match=rf"^watch: the rule for sin at {LINE}<lambda> does not take"):
         Watch().run(enp.sin, 1.0)
 

@@ -116,10 +116,11 @@ def test_handlers_around_see_operations() -> None:
         """Writes down what happens to references."""
 
     @Watch.rule(RefOperation)
-    def _(site: Site[Watch, None], op: RefOperation, *operands: effx.Array) -> tuple[effx.Array, ...]:
+    def _(
+        site: Site[Watch, None, tuple[effx.Array, ...]], op: RefOperation, *operands: effx.Array
+    ) -> tuple[effx.Array, ...]:
         seen.append(op.name)
-        result: tuple[effx.Array, ...] = site.forward()
-        return result
+        return site.forward()
 
     outside = effx.new_ref(enp.zeros(2))
 

@@ -343,7 +343,7 @@ def test_keys_as_residuals_of_some_branches() -> None:
     )
 
     def f(index: Any, x: Any, key: Any) -> Any:
-        branches = [
+        branches: list[Callable[[Any, Any], Any]] = [
             lambda x, key: x * 2.0,
             perturb,
             lambda x, key: perturb(x, effx.random.fold_in(key, 3)) * x,

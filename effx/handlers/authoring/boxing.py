@@ -16,7 +16,7 @@ from typing_extensions import TypeVar
 from effx.array import Array, Box
 from effx.array.promotion import as_operand
 from effx.effects import Frame, Operation, use_frame
-from effx.errors import EscapedBoxError, TransformError, TreeError, describe_rule
+from effx.errors import EscapedBoxError, PayloadError, TransformError, TreeError, describe_rule
 from effx.handlers.authoring.payload_checks import conform_payload, extra_axes, payload_pattern
 from effx.handlers.authoring.rule_handler import Default, ReturnClause, RuledHandler
 from effx.handlers.authoring.rule_types import PayloadRule, SitePayloadRule
@@ -138,7 +138,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         if self._carries_arrays and not isinstance(payload, Array):
             payload = cast("P", as_operand(cast("Operand", payload), self.name))
         if not isinstance(payload, self.payload_type):
-            raise TransformError(
+            raise PayloadError(
                 f"{self.name}: lift must give a payload of type "
                 f"{getattr(self.payload_type, '__name__', self.payload_type)} for the plain value {x.type!r}, got "
                 f"{payload!r} of type {type(payload).__name__}"
@@ -212,12 +212,12 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             return Box(frame, y, t)
         if isinstance(y, Array) and not self._carries_arrays:
             if y.type is not t and not y.type.matches(t):
-                raise TransformError(
+                raise PayloadError(
                     f"{self.name}: the rule for {what} gives a plain array {y.type!r}, but the result is {t!r}"
                 )
             return y
         if y is None or not isinstance(y, self.payload_type):
-            raise TransformError(
+            raise PayloadError(
                 f"{self.name}: the rule for {what} must give a payload of type "
                 f"{getattr(self.payload_type, '__name__', self.payload_type)} or an array, got {y!r} of type "
                 f"{type(y).__name__}"

@@ -14,7 +14,7 @@ import numpy as np
 from effx.array import Array
 from effx.array.promotion import as_operand, broadcast_to, convert
 from effx.effects import Frame
-from effx.errors import TransformError
+from effx.errors import PayloadError
 from effx.handlers.staging.stage import stage
 from effx.ir.types import ArrayType
 from effx.tree.mapping import flatten_with_path
@@ -96,7 +96,7 @@ def conform_payload(
         what: names the rule, for errors.
 
     Raises:
-        TransformError: a leaf does not belong to a value of that type.
+        PayloadError: a leaf does not belong to a value of that type.
     """
     parts, tree = flatten(payload)
     if pattern is None or tree != pattern.tree:
@@ -111,7 +111,7 @@ def conform_payload(
                 x = broadcast_to(convert(x, t.dtype, False) if x.type.weak else x, t.shape)
             parts[i], is_changed = x, True
         if not _is_alike(x.type, t) and not _has_axes_of_operands(x.type, t, tree, i, operands):
-            raise TransformError(
+            raise PayloadError(
                 f"{what} gives {x.type!r} in {keystr(flatten_with_path(payload)[0][i][0]) or 'the payload'} for a "
                 f"result {t!r}"
             )
