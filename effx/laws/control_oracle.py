@@ -14,13 +14,13 @@ import effx
 from effx import lax, tree
 from effx.errors import TransformError
 from effx.laws.programs import NAMESPACE, TypedProgram
-from effx.numpy import stack
 from effx.tree.registry import PyTree
 
 Function = Callable[..., PyTree]
 
 
 def _scan(
+    functions: PyTree,
     f: Function,
     init: PyTree,
     xs: PyTree = None,
@@ -32,7 +32,7 @@ def _scan(
     carry, ys = init, [None] * steps
     for i in reversed(range(steps)) if reverse else range(steps):
         carry, ys[i] = f(carry, tree.map(lambda x, i=i: x[i], xs))
-    return carry, tree.map(lambda *rows: stack(rows), *ys)
+    return carry, tree.map(lambda *rows: functions.stack(rows), *ys)
 
 
 def _cond(predicate: PyTree, yes: Function, no: Function, *operands: PyTree) -> PyTree:
@@ -50,15 +50,15 @@ def _while(more: Function, body: Function, state: PyTree, max_steps: int | None 
     return state
 
 
-def _fori(low: int, high: int, body: Function, state: PyTree) -> PyTree:
+def _fori(functions: PyTree, low: int, high: int, body: Function, state: PyTree) -> PyTree:
     for i in range(low, high):
-        state = body(effx.numpy.int32(i), state)
+        state = body(functions.int32(i), state)
     return state
 
 
-def _map(f: Function, xs: PyTree) -> PyTree:
+def _map(functions: PyTree, f: Function, xs: PyTree) -> PyTree:
     rows = [f(tree.map(lambda x, i=i: x[i], xs)) for i in range(tree.leaves(xs)[0].shape[0])]
-    return tree.map(lambda *ys: stack(ys), *rows)
+    return tree.map(lambda *ys: functions.stack(ys), *rows)
 
 
 def _call(f: Function) -> Function:
@@ -77,6 +77,30 @@ class ReplacedNames:
         return getattr(self._module, name)
 
 
+def replace_control(control: object, transformations: object, functions: object) -> dict[str, object]:
+    """Returns the modules `lax` and `effx` with control flow and calls in Python.
+
+    Args:
+        control: the module `lax`, of effx or of another implementation.
+        transformations: the module `effx`.
+        functions: the module that has `stack` and `int32`.
+    """
+    loop_over_rows = partial(_map, functions)
+    plain_lax = ReplacedNames(
+        control,
+        scan=partial(_scan, functions),
+        cond=_cond,
+        switch=_switch,
+        while_loop=_while,
+        fori_loop=partial(_fori, functions),
+        map=loop_over_rows,
+    )
+    plain_effx = ReplacedNames(
+        transformations, jit=_call, checkpoint=_call, vmap=lambda f: partial(loop_over_rows, f)
+    )
+    return {"lax": plain_lax, "effx": plain_effx}
+
+
 def python_form(f: Function) -> Function:
     """Returns a function with its control flow and calls in Python.
 
@@ -92,11 +116,7 @@ def python_form(f: Function) -> Function:
     >>> python_form(f)(1.5)
     12.0
     """
-    plain_lax = ReplacedNames(
-        lax, scan=_scan, cond=_cond, switch=_switch, while_loop=_while, fori_loop=_fori, map=_map
-    )
-    plain_effx = ReplacedNames(effx, jit=_call, checkpoint=_call, vmap=lambda f: partial(_map, f))
-    others = {"lax": plain_lax, "effx": plain_effx}
+    others = replace_control(lax, effx, effx.numpy)
     if isinstance(f, TypedProgram):
         return f.compiled(NAMESPACE | others)
     if not isinstance(f, FunctionType):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,12 +13,13 @@ from mpmath import mp
 import effx
 import effx.numpy as enp
 from effx import nn
+from effx.laws.portable.peers import of_effx
+from effx.laws.portable.points import elementary, special
+from effx.laws.portable.points.derivatives import DerivativeRow, find_wrong_derivatives
 from effx.numpy import binary, elementwise
 from effx.scipy import special as sp
-from tests.special_points import elementary, special
-from tests.special_points.measure import Row, find_truth, is_right, measure
 
-ROWS: list[Row] = [*elementary.ROWS, *special.ROWS]
+ROWS: list[DerivativeRow] = [*elementary.ROWS, *special.ROWS]
 
 
 def _cases() -> list[Any]:
@@ -34,17 +34,8 @@ def _cases() -> list[Any]:
 
 
 @pytest.mark.parametrize(("row", "dtype", "in_one_mode"), _cases())
-def test_derivatives(row: Row, dtype: str, in_one_mode: bool) -> None:
-    points = [*row.points, *row.limits]
-    truth = functools.cache(lambda point, order: find_truth(row, dtype, point, order))
-    wrong = []
-    for (order, mode), values in measure(row, dtype, in_one_mode).items():
-        for point, value in zip(points, np.broadcast_to(values, len(points)), strict=True):
-            if row.reason(point, order) is not None:
-                continue
-            expected = truth(point, tuple(sorted(order)))
-            if not is_right(row, dtype, order, float(value), expected):
-                wrong.append(f"at {point} by {order}, {mode}: {value:.9g}, not {expected[0]:.9g}")
+def test_derivatives(row: DerivativeRow, dtype: str, in_one_mode: bool) -> None:
+    wrong = find_wrong_derivatives(of_effx(), row, dtype, in_one_mode)
     assert not wrong, "\n" + "\n".join(wrong)
 
 

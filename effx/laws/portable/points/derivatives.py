@@ -1,18 +1,19 @@
 """First and second derivatives of functions, in every mode, and what mpmath says of them."""
 
-from __future__ import annotations
-
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import attrs
 import mpmath
 import numpy as np
 from mpmath import mp
 
-import effx
+from effx.laws.portable.implementation import Data, Function, Implementation
+from effx.laws.registry import NotApplicable
 
+Number: TypeAlias = Any  # of mpmath, which has no types, or an array
 Point = tuple[float, ...]
 # Positions of the operands by which a function is differentiated, in order: (0,), (0, 1).
 Order = tuple[int, ...]
@@ -24,12 +25,12 @@ UNITS = 64.0
 
 @final
 @attrs.frozen
-class Row:
+class DerivativeRow:
     """A function with its oracle, and the points at which its derivatives are compared.
 
     Attributes:
         name: of the function.
-        function: effx's, of arrays of one shape.
+        function: an expression of the names of `Implementation.namespace`, whose value is a function of arrays of one shape.
         oracle: the same of numbers of mpmath.
         points: where the oracle is differentiated numerically.
         limits: derivatives by calculus, at points where numbers cannot tell them: ends of domains, ties, infinities.
@@ -42,11 +43,11 @@ class Row:
     """
 
     name: str
-    function: Callable[..., Any]
-    oracle: Callable[..., Any]
+    function: str
+    oracle: Callable[..., Number]
     points: Sequence[Point]
     limits: Mapping[Point, Mapping[Order, float]] = attrs.field(factory=dict)
-    slopes: Mapping[Order, Callable[..., Any]] = attrs.field(factory=dict)
+    slopes: Mapping[Order, Callable[..., Number]] = attrs.field(factory=dict)
     excused: Mapping[tuple[Point | None, Order | None], str] = attrs.field(factory=dict)
     slack: float = 1.0
     zero_scale: tuple[float, float] = (0.0, 0.0)
@@ -73,51 +74,65 @@ class Row:
         return None
 
 
-def _forward(f: Callable[..., Any], i: int) -> Callable[..., Any]:
-    def derivative(*xs: Any) -> Any:
-        # Other operands have no tangent: a tangent of 0 times an infinite slope would be NaN.
-        return effx.jvp(lambda v: f(*xs[:i], v, *xs[i + 1 :]), (xs[i],), (effx.numpy.ones_like(xs[i]),))[1]
+def measure(
+    implementation: Implementation, row: DerivativeRow, dtype: str, in_one_mode: bool = False
+) -> dict[tuple[Order, str], Data]:
+    """Returns the derivatives at all points of a row, in every mode or in one, from one compiled function.
 
-    return derivative
+    Args:
+        implementation: that differentiates.
+        row: the function with its points.
+        dtype: `f4` or `f8`.
+        in_one_mode: True for reverse mode, and forward mode over it, only.
 
-
-def _reverse(f: Callable[..., Any], i: int) -> Callable[..., Any]:
-    return effx.grad(lambda *xs: f(*xs).sum(), i)
-
-
-def measure(row: Row, dtype: str, in_one_mode: bool = False) -> dict[tuple[Order, str], np.ndarray[Any, Any]]:
-    """Returns the derivatives at all points of a row, in every mode or in one, from one compiled function."""
-    f, n = row.function, row.arity
+    Raises:
+        NotApplicable: the implementation has no such function.
+    """
+    f, n = implementation.function(row.function), row.arity
+    if f is None:
+        raise NotApplicable(f"there is no {row.function}")
     operands = [np.array(column, dtype) for column in zip(*row.points, *row.limits, strict=True)]
 
-    def differentiate(*xs: Any) -> dict[tuple[Order, str], Any]:
-        values: dict[tuple[Order, str], Any] = {}
+    def go_forward(g: Function, i: int) -> Function:
+        def derivative(*xs: Number) -> Number:
+            # Other operands have no tangent: a tangent of 0 times an infinite slope would be NaN.
+            one = implementation.asarray(np.ones(operands[i].shape, dtype))
+            return implementation.jvp(lambda v: g(*xs[:i], v, *xs[i + 1 :]), (xs[i],), (one,))[1]
+
+        return derivative
+
+    def go_backward(g: Function, i: int) -> Function:
+        return lambda *xs: implementation.grad(lambda *ys: g(*ys).sum(), (i,))(*xs)[0]
+
+    def differentiate(*xs: Number) -> dict[tuple[Order, str], Number]:
+        values: dict[tuple[Order, str], Number] = {}
         for i in range(n):
-            forward, reverse = _forward(f, i), _reverse(f, i)
+            forward, reverse = go_forward(f, i), go_backward(f, i)
             values[(i,), "reverse"] = reverse(*xs)
             for j in range(i if in_one_mode else 0, n):
-                values[(i, j), "forward over reverse"] = _forward(reverse, j)(*xs)
+                values[(i, j), "forward over reverse"] = go_forward(reverse, j)(*xs)
             if in_one_mode:
                 continue
             values[(i,), "forward"] = forward(*xs)
             for j in range(n):
-                values[(i, j), "forward over forward"] = _forward(forward, j)(*xs)
-                values[(i, j), "reverse over reverse"] = _reverse(reverse, j)(*xs)
+                values[(i, j), "forward over forward"] = go_forward(forward, j)(*xs)
+                values[(i, j), "reverse over reverse"] = go_backward(reverse, j)(*xs)
         return values
 
     labels: list[tuple[Order, str]] = []
 
-    def flat(*xs: Any) -> list[Any]:
+    def flat(*xs: Number) -> tuple[Number, ...]:
         values = differentiate(*xs)
         labels[:] = list(values)
-        return list(values.values())
+        return tuple(values.values())
 
-    with effx.enable_x64(dtype == "f8"):
-        results = effx.jit(flat)(*operands)
+    compiled = flat if implementation.jit is None else implementation.jit(flat)
+    with implementation.precision(dtype == "f8"):
+        results = compiled(*[implementation.asarray(x) for x in operands])
         return {label: np.asarray(y, np.float64) for label, y in zip(labels, results, strict=True)}
 
 
-def differentiate_oracle(row: Row, point: Sequence[Any], order: Order) -> Any:
+def differentiate_oracle(row: DerivativeRow, point: Sequence[Number], order: Order) -> Number:
     """Returns a derivative of a row's oracle, as a number of mpmath."""
     if order in row.slopes:
         return row.slopes[order](*point)
@@ -128,7 +143,7 @@ def differentiate_oracle(row: Row, point: Sequence[Any], order: Order) -> Any:
     scale = [abs(x) if x else mpmath.mpf(1) for x in point]
 
     # As a function of the operands' relative changes, so that steps fit to tiny and large ones.
-    def moved(*changes: Any) -> Any:
+    def moved(*changes: Number) -> Number:
         xs = list(point)
         for i, change in zip(steps, changes, strict=True):
             xs[i] = xs[i] + scale[i] * change
@@ -145,7 +160,7 @@ def differentiate_oracle(row: Row, point: Sequence[Any], order: Order) -> Any:
 Bounds = tuple[float, float]
 
 
-def find_truth(row: Row, dtype: str, point: Point, order: Order) -> Bounds:
+def find_truth(row: DerivativeRow, dtype: str, point: Point, order: Order) -> Bounds:
     """Returns a derivative of a row's oracle, and by how much it changes when all operands change by their own size."""
     if point in row.limits:
         limits = row.limits[point]
@@ -159,7 +174,7 @@ def find_truth(row: Row, dtype: str, point: Point, order: Order) -> Bounds:
         return float(differentiate_oracle(row, exact, order)), float(condition)
 
 
-def is_right(row: Row, dtype: str, order: Order, value: float, truth: Bounds) -> bool:
+def is_right(row: DerivativeRow, dtype: str, order: Order, value: float, truth: Bounds) -> bool:
     """Says whether a derivative is the oracle's but for roundings; a truth of NaN says that there is none."""
     want, condition = truth
     info = np.finfo(dtype)
@@ -172,3 +187,27 @@ def is_right(row: Row, dtype: str, order: Order, value: float, truth: Bounds) ->
     if abs(want) > largest / 2 and math.isinf(value):
         return True
     return bool(abs(value - want) <= eps * allowed + float(info.tiny) + 10.0 ** (-row.digits / 2))
+
+
+def find_wrong_derivatives(
+    implementation: Implementation, row: DerivativeRow, dtype: str, in_one_mode: bool = False
+) -> list[str]:
+    """Returns a line for each derivative that is not the oracle's.
+
+    Args:
+        implementation: that differentiates.
+        row: the function with its points.
+        dtype: `f4` or `f8`.
+        in_one_mode: True for reverse mode, and forward mode over it, only.
+    """
+    points = [*row.points, *row.limits]
+    truth = functools.cache(lambda point, order: find_truth(row, dtype, point, order))
+    wrong: list[str] = []
+    for (order, mode), values in measure(implementation, row, dtype, in_one_mode).items():
+        for point, value in zip(points, np.broadcast_to(values, len(points)), strict=True):
+            if row.reason(point, order) is not None:
+                continue
+            expected = truth(point, tuple(sorted(order)))
+            if not is_right(row, dtype, order, float(value), expected):
+                wrong.append(f"at {point} by {order}, {mode}: {value:.9g}, not {expected[0]:.9g}")
+    return wrong

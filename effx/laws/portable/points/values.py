@@ -1,19 +1,18 @@
-"""The table of functions, points, oracles and tolerances of `tests/special_values`."""
-
-from __future__ import annotations
+"""Values of special functions and distributions at special points: points, oracles and tolerances."""
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import attrs
 import mpmath
 import numpy as np
 from scipy import special, stats
 
+from effx.laws.portable.implementation import Data
+from effx.laws.portable.points.derivatives import Number
+
 INF, NAN = float("inf"), float("nan")
-Points = "np.ndarray[Any, np.dtype[np.float64]]"
-Oracle = Callable[..., Any]
+Oracle = Callable[..., Number]
 
 
 @attrs.frozen
@@ -21,11 +20,11 @@ class Excuse:
     """Points at which a value isn't compared, and why."""
 
     reason: str
-    applies: Callable[..., Any]
+    applies: Callable[..., Number]
 
 
 @attrs.frozen
-class Row:
+class ValueRow:
     """A function with what is expected of it.
 
     Attributes:
@@ -48,10 +47,19 @@ class Row:
     excuses: tuple[Excuse, ...] = ()
     part: int | None = None
 
-    def points(self, dtype: np.dtype[Any]) -> list[Any]:
+    def points(self, dtype: np.dtype[Number]) -> list[Number]:
         """All combinations of the grids, of a dtype, as one vector for each operand."""
         with np.errstate(over="ignore"):
             return list(np.array(list(itertools.product(*self.grids)), dtype).T)
+
+    def find_truth(self, dtype: np.dtype[Number]) -> Data:
+        """The values at all points, in 64 bits."""
+        # Of 32 bits, SciPy's values are right to the last bit, and much faster.
+        oracle = (
+            self.oracle.otherwise if isinstance(self.oracle, Precise) and dtype.itemsize == 4 else self.oracle
+        )
+        with np.errstate(all="ignore"):
+            return np.asarray(oracle(*[p.astype(np.float64) for p in self.points(dtype)]), np.float64)
 
 
 @attrs.frozen
@@ -63,7 +71,7 @@ class Precise:
     most: float
     least: float
 
-    def __call__(self, *operands: Any) -> Any:
+    def __call__(self, *operands: Number) -> Number:
         """The values at points; NaN where there is none."""
         values = np.array(self.otherwise(*operands), np.float64)
         for i, xs in enumerate(zip(*operands, strict=True)):
@@ -80,6 +88,32 @@ class Precise:
 def precise(function: Oracle, otherwise: Oracle, most: float = 2e3, least: float = 1e-30) -> Precise:
     """Returns an oracle by a function of mpmath and one of SciPy."""
     return Precise(function, otherwise, most, least)
+
+
+def count_errors(row: ValueRow, points: list[Data], got: Data, want: Data) -> Data:
+    """The errors in units of what is allowed: above 1 is too much. Subnormal numbers may be 0."""
+    info = np.finfo(got.dtype)
+    allowed = row.ulps[info.bits == 64]
+    with np.errstate(all="ignore"):
+        rounded = want.astype(got.dtype)
+        size = np.maximum(np.abs(rounded), max(row.floor, float(info.tiny)))
+        if row.by_exponent:
+            allowed = allowed * (1 + np.abs(np.log(np.maximum(size, info.tiny).astype(np.float64))) / 4)
+        error = np.abs(got.astype(np.float64) - want) / np.spacing(np.minimum(size, info.max)).astype(
+            np.float64
+        )
+        same = (got == rounded) | (np.isnan(got) & np.isnan(want))
+        # Of numbers next to the smallest normal one, an intermediate result may be subnormal, and 0.
+        flushed = (np.abs(want) < 16 * info.tiny) & (np.abs(got) < 16 * info.tiny)
+        # Next to the largest number, an intermediate result may overflow.
+        overflown = np.isinf(got) & (np.abs(want) > 0.25 * info.max) & (np.sign(got) == np.sign(want))
+        ratio = np.where(same | flushed | overflown, 0.0, error / np.maximum(allowed, 1e-9))
+    ratio[np.isnan(ratio)] = np.inf
+    for excuse in row.excuses:
+        applies = excuse.applies(*[np.asarray(p, np.float64) for p in points])
+        assert applies.any(), f"{row.name}: nothing is left out because {excuse.reason}"
+        ratio = np.where(applies, 0.0, ratio)
+    return ratio
 
 
 TINY, MOST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
@@ -107,139 +141,139 @@ m = mpmath
 scipy_nan = "SciPy says NaN, or takes another side, where there is a limit"
 
 
-def log_abs_beta(a: Any, b: Any) -> Any:
+def log_abs_beta(a: Number, b: Number) -> Number:
     return m.log(abs(m.beta(a, b)))
 
 
-def choices(n: Any, k: Any) -> Any:
+def choices(n: Number, k: Number) -> Number:
     return m.binomial(n, k) if k <= n else 0
 
 
-def log_normal_cdf(x: Any) -> Any:
+def log_normal_cdf(x: Number) -> Number:
     return m.log1p(-m.ncdf(-x)) if x > 0 else m.log(m.ncdf(x))
 
 
-def kullback_leibler(p: Any, q: Any) -> Any:
+def kullback_leibler(p: Number, q: Number) -> Number:
     return p * m.log(p / q) - p + q if p > 0 and q > 0 else special.kl_div(float(p), float(q))
 
 
-def box_cox(x: Any, power: Any) -> Any:
+def box_cox(x: Number, power: Number) -> Number:
     """SciPy's function says -infinity at 0, which is the limit for no positive power."""
     with np.errstate(all="ignore"):
         return np.where((x == 0) & (power > 0), -1 / power, special.boxcox(x, power))
 
 
-def precise_box_cox(x: Any, power: Any) -> Any:
+def precise_box_cox(x: Number, power: Number) -> Number:
     return m.expm1(power * m.log(x)) / power
 
 
-def box_cox_1p(x: Any, power: Any) -> Any:
+def box_cox_1p(x: Number, power: Number) -> Number:
     with np.errstate(all="ignore"):
         return np.where((x == -1) & (power > 0), -1 / power, special.boxcox1p(x, power))
 
 
-def polygamma_of_floats(order: Any, x: Any) -> Any:
+def polygamma_of_floats(order: Number, x: Number) -> Number:
     return special.polygamma(order.astype(int), x)
 
 
-def precise_polygamma(order: Any, x: Any) -> Any:
+def precise_polygamma(order: Number, x: Number) -> Number:
     with m.workdps(120):
         return m.polygamma(int(order), x)
 
 
-def is_pole(x: Any) -> Any:
+def is_pole(x: Number) -> Number:
     return (x <= 0) & (np.floor(x) == x)
 
 
 FUNCTIONS = [
-    Row("gammaln", (LINE,), precise(lambda x: m.re(m.loggamma(x)), special.gammaln), (8, 12), floor=1e-3, excuses=(
+    ValueRow("gammaln", (LINE,), precise(lambda x: m.re(m.loggamma(x)), special.gammaln), (8, 12), floor=1e-3, excuses=(
         Excuse("infinite, as in C, not -infinity", lambda x: x == -INF),
     )),
-    Row("gammasgn", (LINE,), special.gammasgn, (0, 0)),
-    Row("gamma", (LINE,), precise(m.gamma, special.gamma), (4, 8)),
-    Row("digamma", (LINE,), precise(m.digamma, special.digamma), (8, 12), floor=1e-2),
-    Row("factorial", (LINE,), precise(m.factorial, special.factorial), (4, 8), excuses=(
+    ValueRow("gammasgn", (LINE,), special.gammasgn, (0, 0)),
+    ValueRow("gamma", (LINE,), precise(m.gamma, special.gamma), (4, 8)),
+    ValueRow("digamma", (LINE,), precise(m.digamma, special.digamma), (8, 12), floor=1e-2),
+    ValueRow("factorial", (LINE,), precise(m.factorial, special.factorial), (4, 8), excuses=(
         Excuse("0 for negative numbers, not the gamma function", lambda x: x < 0),
     )),
-    Row("zeta", (LINE,), precise(m.zeta, special.zeta), (32, 160)),
-    Row("i0", (LINE,), precise(lambda x: m.besseli(0, x), special.i0), (16, 16), True),
-    Row("i0e", (LINE,), precise(lambda x: m.besseli(0, x) * m.exp(-abs(x)), special.i0e)),
-    Row("i1", (LINE,), precise(lambda x: m.besseli(1, x), special.i1), (16, 16), True),
-    Row("i1e", (LINE,), precise(lambda x: m.besseli(1, x) * m.exp(-abs(x)), special.i1e), (16, 16)),
-    Row("erf", (LINE,), precise(m.erf, special.erf)),
-    Row("erfc", (LINE,), precise(m.erfc, special.erfc), by_exponent=True),
-    Row("erfcx", (LINE,), precise(lambda x: m.exp(x * x) * m.erfc(x), special.erfcx), (16, 32), True),
-    Row("erfinv", (UNIT,), special.erfinv, (8, 32)),
-    Row("erfcinv", (PROBABILITIES,), special.erfcinv, (16, 32)),
-    Row("ndtr", (LINE,), precise(m.ncdf, special.ndtr), (16, 16), True),
-    Row("ndtri", (PROBABILITIES,), special.ndtri, (8, 32)),
-    Row("log_ndtr", (LINE,), precise(log_normal_cdf, special.log_ndtr), (16, 64), True),
-    Row("expit", (LINE,), special.expit),
-    Row("logit", (UNIT,), special.logit, (8, 16)),
-    Row("entr", (LINE,), special.entr),
-    Row("exp1", (LINE,), precise(m.e1, special.exp1), (8, 64), True),
-    Row("expi", (LINE,), precise(m.ei, special.expi), (8, 64), True),
-    Row("spence", (LINE,), precise(lambda x: m.re(m.polylog(2, 1 - x)), special.spence), (8, 64), excuses=(
+    ValueRow("zeta", (LINE,), precise(m.zeta, special.zeta), (32, 160)),
+    ValueRow("i0", (LINE,), precise(lambda x: m.besseli(0, x), special.i0), (16, 16), True),
+    ValueRow("i0e", (LINE,), precise(lambda x: m.besseli(0, x) * m.exp(-abs(x)), special.i0e)),
+    ValueRow("i1", (LINE,), precise(lambda x: m.besseli(1, x), special.i1), (16, 16), True),
+    ValueRow("i1e", (LINE,), precise(lambda x: m.besseli(1, x) * m.exp(-abs(x)), special.i1e), (16, 16)),
+    ValueRow("erf", (LINE,), precise(m.erf, special.erf)),
+    ValueRow("erfc", (LINE,), precise(m.erfc, special.erfc), by_exponent=True),
+    ValueRow("erfcx", (LINE,), precise(lambda x: m.exp(x * x) * m.erfc(x), special.erfcx), (16, 32), True),
+    ValueRow("erfinv", (UNIT,), special.erfinv, (8, 32)),
+    ValueRow("erfcinv", (PROBABILITIES,), special.erfcinv, (16, 32)),
+    ValueRow("ndtr", (LINE,), precise(m.ncdf, special.ndtr), (16, 16), True),
+    ValueRow("ndtri", (PROBABILITIES,), special.ndtri, (8, 32)),
+    ValueRow("log_ndtr", (LINE,), precise(log_normal_cdf, special.log_ndtr), (16, 64), True),
+    ValueRow("expit", (LINE,), special.expit),
+    ValueRow("logit", (UNIT,), special.logit, (8, 16)),
+    ValueRow("entr", (LINE,), special.entr),
+    ValueRow("exp1", (LINE,), precise(m.e1, special.exp1), (8, 64), True),
+    ValueRow("expi", (LINE,), precise(m.ei, special.expi), (8, 64), True),
+    ValueRow("spence", (LINE,), precise(lambda x: m.re(m.polylog(2, 1 - x)), special.spence), (8, 64), excuses=(
         Excuse(scipy_nan, lambda x: x == INF),
     )),
-    Row("dawsn", (LINE,), precise(lambda x: m.sqrt(m.pi) / 2 * m.exp(-x * x) * m.erfi(x), special.dawsn), (8, 64)),
-    Row("sici", (LINE,), lambda x: special.sici(x)[0], (8, 16), part=0),
-    Row("sici", (LINE,), lambda x: special.sici(x)[1], (16, 128), floor=0.1, part=1, excuses=(
+    ValueRow("dawsn", (LINE,), precise(lambda x: m.sqrt(m.pi) / 2 * m.exp(-x * x) * m.erfi(x), special.dawsn), (8, 64)),
+    ValueRow("sici", (LINE,), lambda x: special.sici(x)[0], (8, 16), part=0),
+    ValueRow("sici", (LINE,), lambda x: special.sici(x)[1], (16, 128), floor=0.1, part=1, excuses=(
         Excuse("NaN below 0, where the integral is complex, or its real part", lambda x: x < 0),
     )),
-    Row("xlogy", (SIGNED, SIGNED), special.xlogy),
-    Row("xlog1py", (SIGNED, SIGNED), special.xlog1py),
-    Row("rel_entr", (SIGNED, SIGNED), special.rel_entr),
-    Row("kl_div", (SIGNED, SIGNED), precise(kullback_leibler, special.kl_div), (8, 16), excuses=(
+    ValueRow("xlogy", (SIGNED, SIGNED), special.xlogy),
+    ValueRow("xlog1py", (SIGNED, SIGNED), special.xlog1py),
+    ValueRow("rel_entr", (SIGNED, SIGNED), special.rel_entr),
+    ValueRow("kl_div", (SIGNED, SIGNED), precise(kullback_leibler, special.kl_div), (8, 16), excuses=(
         Excuse(scipy_nan, lambda p, q: (p == INF) | (q == INF)),
         Excuse("SciPy's sum cancels", lambda p, q: (p > 2e3) & (p == q)),
     )),
-    Row("betaln", (SIGNED, SIGNED), precise(log_abs_beta, special.betaln, 1e9, 1e-39), (16, 32), floor=0.1, excuses=(
+    ValueRow("betaln", (SIGNED, SIGNED), precise(log_abs_beta, special.betaln, 1e9, 1e-39), (16, 32), floor=0.1, excuses=(
         Excuse(scipy_nan, lambda a, b: np.isinf(a + b) | ((a == 0) & np.isnan(b)) | ((b == 0) & np.isnan(a))),
         Excuse("NaN of NaN, also at a pole", lambda a, b: np.isnan(a + b)),
         Excuse("SciPy's differences of logarithms cancel", lambda a, b: np.minimum(a, b) > 1e30),
     )),
-    Row("beta", (SIGNED, SIGNED), precise(m.beta, special.beta, 1e9, 1e-39), (16, 32), True, excuses=(
+    ValueRow("beta", (SIGNED, SIGNED), precise(m.beta, special.beta, 1e9, 1e-39), (16, 32), True, excuses=(
         Excuse(scipy_nan, lambda a, b: np.isinf(a + b)),
         Excuse("infinite at poles, whose sign is another on each side", lambda a, b: is_pole(a) | is_pole(b)),
     )),
-    Row("poch", (SIGNED, SIGNED), precise(m.rf, special.poch), (16, 64), True, excuses=(
+    ValueRow("poch", (SIGNED, SIGNED), precise(m.rf, special.poch), (16, 64), True, excuses=(
         Excuse(scipy_nan, lambda z, n: np.isinf(z) | np.isinf(n)),
         Excuse("poles, or sums that are rounded near one", lambda z, n: is_pole(z) | (z + n < 0) | (np.abs(z + n) < 1e-30)),
     )),
-    Row("comb", (POSITIVE[:-2], POSITIVE[:-2]), precise(choices, special.comb, 1e9, 1e-39), (16, 64), True, excuses=(
+    ValueRow("comb", (POSITIVE[:-2], POSITIVE[:-2]), precise(choices, special.comb, 1e9, 1e-39), (16, 64), True, excuses=(
         Excuse("SciPy's quotients of gamma functions", lambda n, k: n > 1e30),
     )),
-    Row("gammainc", (SIGNED, POSITIVE), precise(
+    ValueRow("gammainc", (SIGNED, POSITIVE), precise(
         lambda a, x: m.gammainc(a, 0, x, regularized=True), special.gammainc), (48, 2000), True, excuses=(
         Excuse(scipy_nan, lambda a, x: np.isinf(a)),
     )),
-    Row("gammaincc", (SIGNED, POSITIVE), precise(
+    ValueRow("gammaincc", (SIGNED, POSITIVE), precise(
         lambda a, x: m.gammainc(a, x, m.inf, regularized=True), special.gammaincc), (48, 2000), True, excuses=(
         Excuse(scipy_nan, lambda a, x: np.isinf(a)),
         Excuse("a multiple of a subnormal number", lambda a, x: a == TINY),
     )),
-    Row("zeta", (SIGNED, (*SIGNED, -0.25, -3.25, -20.5)), precise(m.zeta, special.zeta, 30), (16, 32), excuses=(
+    ValueRow("zeta", (SIGNED, (*SIGNED, -0.25, -3.25, -20.5)), precise(m.zeta, special.zeta, 30), (16, 32), excuses=(
         Excuse(scipy_nan, lambda s, q: (s > 1e5) | np.isnan(s + q) | (q == INF)),
         Excuse("NaN at poles of odd powers, whose sides differ in sign", lambda s, q: is_pole(q)),
     )),
-    Row("polygamma", ((0.0, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0), LINE), precise(precise_polygamma, polygamma_of_floats),
+    ValueRow("polygamma", ((0.0, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0), LINE), precise(precise_polygamma, polygamma_of_floats),
         (32, 400), True, floor=1e-4, excuses=(
         Excuse("NaN at poles of even orders, whose sides differ in sign", lambda n, x: is_pole(x) & (n % 2 == 0)),
         Excuse("SciPy adds powers up to 1e80, which cancel", lambda n, x: (n > 3) & (x < 0) & (np.floor(x) != x)),
     )),
-    Row("expn", ((0.0, 1.0, 2.0, 3.0, 10.0, 50.0), POSITIVE), lambda n, x: special.expn(n.astype(int), x), (128, 512), True),
-    Row("owens_t", (LINE[:31], LINE[:31]), special.owens_t, (16, 400), True, excuses=(
+    ValueRow("expn", ((0.0, 1.0, 2.0, 3.0, 10.0, 50.0), POSITIVE), lambda n, x: special.expn(n.astype(int), x), (128, 512), True),
+    ValueRow("owens_t", (LINE[:31], LINE[:31]), special.owens_t, (16, 400), True, excuses=(
         Excuse("SciPy's method has few digits of tiny slopes", lambda h, a: (np.abs(a) < 1e-7) & (np.abs(h) > 1)),
     )),
-    Row("boxcox", (POSITIVE, SIGNED), precise(precise_box_cox, box_cox, 1e39, 1e-39), (8, 16), excuses=(
+    ValueRow("boxcox", (POSITIVE, SIGNED), precise(precise_box_cox, box_cox, 1e39, 1e-39), (8, 16), excuses=(
         Excuse(scipy_nan, lambda x, p: np.isinf(x) | np.isinf(p)),
     )),
-    Row("boxcox1p", (SIGNED, SIGNED), precise(lambda x, p: m.expm1(p * m.log1p(x)) / p, box_cox_1p), (8, 16), True, excuses=(
+    ValueRow("boxcox1p", (SIGNED, SIGNED), precise(lambda x, p: m.expm1(p * m.log1p(x)) / p, box_cox_1p), (8, 16), True, excuses=(
         Excuse(scipy_nan, lambda x, p: np.isinf(x) | np.isinf(p)),
         Excuse("1 / p is subnormal", lambda x, p: p > 9e37),
     )),
-    Row("betainc", (SIGNED[1:-3], SIGNED[1:-3], UNIT), special.betainc, (200, 4e6), True, excuses=(
+    ValueRow("betainc", (SIGNED[1:-3], SIGNED[1:-3], UNIT), special.betainc, (200, 4e6), True, excuses=(
         Excuse("1 less a number near 1, of tiny b", lambda a, b, x: (b < 1e-3) & (x > 0.9)),
         Excuse(scipy_nan, lambda a, b, x: np.isinf(a) | np.isinf(b)),
         Excuse("the digits of x are those of 1 - x", lambda a, b, x: (np.maximum(a, b) > 1e5)),
@@ -247,7 +281,7 @@ FUNCTIONS = [
 ]  # fmt: skip
 LARGE_BETA = ((1e4, 1e5, 1e6, 1e7), (1e4, 1e5, 1e6, 1e7), (0.25, 0.4990234375, 0.5, 0.5009765625, 0.75))
 
-FUNCTIONS.append(Row("betainc", LARGE_BETA, special.betainc, (400, 1e6), True))
+FUNCTIONS.append(ValueRow("betainc", LARGE_BETA, special.betainc, (400, 1e6), True))
 
 
 def stats_row(
@@ -255,11 +289,13 @@ def stats_row(
     *grids: Sequence[float],
     ulps: tuple[float, float] = (64, 4e3),
     excuses: tuple[Excuse, ...] = (),
-) -> Row:
+) -> ValueRow:
     """A row of a distribution's function, with SciPy as the oracle."""
     distribution, function = name.split(".")
     oracle = getattr(getattr(stats, distribution), function)
-    return Row(name, grids, lambda *xs: oracle(*xs), ulps, True, 1e-3 if "log" in function else 0.0, excuses)
+    return ValueRow(
+        name, grids, lambda *xs: oracle(*xs), ulps, True, 1e-3 if "log" in function else 0.0, excuses
+    )
 
 
 def stats_rows(
@@ -268,7 +304,7 @@ def stats_rows(
     *grids: Sequence[float],
     ulps: tuple[float, float] = (64, 4e3),
     excuses: tuple[Excuse, ...] = (),
-) -> list[Row]:
+) -> list[ValueRow]:
     return [
         stats_row(f"{d}.{f}", *grids, ulps=ulps, excuses=excuses)
         for d in names.split()
