@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
             implementation, options.minutes, options.law, options.examples, options.source, _write_at_once
         )
     except (ImportError, EffxError) as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{error.message if isinstance(error, EffxError) else error}\n")
         return 2
     return int(any([tally.failures for tally in tallies.values()]))
 

@@ -1,5 +1,6 @@
 """Cases of portable laws: a program as source, which runs on every implementation, and the points at which it runs."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Literal, final
 
@@ -64,6 +65,13 @@ class Case:
     domain: Domain = PLAIN
     kind: Kind = "plain"
     seed: int = 0
+
+    @property
+    def key(self) -> str:
+        """The functions that the program calls; a law that fails with some is not run with them again."""
+        return " ".join(
+            re.findall(r"\b(?:enp|lax|nn|special|sl|signal|stats|image|effx|at)\b[\w.]*|\*\*|@", self.source)
+        )
 
     def function(self, implementation: Implementation) -> Function:
         """Returns the program as a function of an implementation."""

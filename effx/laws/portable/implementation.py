@@ -57,6 +57,7 @@ class Implementation:
         constructs: those of `effx.laws.CONSTRUCTS` that programs may use.
         one_way: those of them that have derivatives in forward mode only.
         partial: True if only part of the namespace is there: a program that does not run is no failure.
+        refuses: says whether an error means that something is not offered, besides NotImplementedError.
         grad: `grad(f, argnums)`.
         value_and_grad: `value_and_grad(f, argnums)`.
         jvp: `jvp(f, primals, tangents) -> (y, dy)`.
@@ -80,6 +81,7 @@ class Implementation:
     constructs: tuple[str, ...]
     one_way: tuple[str, ...]
     partial: bool
+    refuses: Callable[[Exception], bool] = attrs.field(repr=False)
     grad: Differentiate = attrs.field(repr=False)
     value_and_grad: Differentiate = attrs.field(repr=False)
     jvp: Function = attrs.field(repr=False)

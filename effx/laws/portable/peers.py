@@ -42,6 +42,10 @@ def _spell(source: str, **names: str) -> str:
     return source
 
 
+def _says_that_it_is_not_supported(error: Exception) -> bool:
+    return re.search("not (supported|implemented|differentiable)", str(error)) is not None
+
+
 def of_effx() -> Implementation:
     """Returns effx as an implementation.
 
@@ -68,7 +72,7 @@ def of_effx() -> Implementation:
         },
         preamble=(
             "import numpy as np", "import effx", "import effx.numpy as enp", "from effx import image, lax, nn",
-            "from effx.scipy import linalg as sl, signal, special, stats", "effx.config.update('jax_enable_x64', True)",
+            "from effx.scipy import linalg as sl, signal, special, stats", "effx.config.update('enable_x64', True)",
         ),
         spell=lambda source: source,
         asarray=effx.numpy.asarray,
@@ -76,6 +80,7 @@ def of_effx() -> Implementation:
         constructs=CONSTRUCTS,
         one_way=(),
         partial=False,
+        refuses=_says_that_it_is_not_supported,
         grad=lambda f, argnums: effx.grad(f, argnums),
         value_and_grad=lambda f, argnums: effx.value_and_grad(f, argnums),
         jvp=effx.jvp,
@@ -144,6 +149,7 @@ def of_jax() -> Implementation:
         constructs=CONSTRUCTS,
         one_way=("while",),
         partial=False,
+        refuses=_says_that_it_is_not_supported,
         grad=lambda f, argnums: jax.grad(f, argnums),
         value_and_grad=lambda f, argnums: jax.value_and_grad(f, argnums),
         jvp=jax.jvp,
@@ -228,6 +234,7 @@ def of_torch() -> Implementation:
         constructs=("vmap",),
         one_way=(),
         partial=True,
+        refuses=_says_that_it_is_not_supported,
         grad=lambda f, argnums: func.grad(f, argnums),
         value_and_grad=lambda f, argnums: lambda *xs: tuple(reversed(func.grad_and_value(f, argnums)(*xs))),
         jvp=func.jvp,

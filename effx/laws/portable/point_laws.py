@@ -15,7 +15,7 @@ from effx.laws.portable.implementation import Data, Function, Implementation
 from effx.laws.portable.points import elementary, special
 from effx.laws.portable.points.derivatives import DerivativeRow, find_wrong_derivatives
 from effx.laws.portable.points.values import DISTRIBUTIONS, FUNCTIONS, ValueRow, count_errors
-from effx.laws.portable.registry import Sources, portable_law
+from effx.laws.portable.registry import PartOfCaseError, Sources, portable_law
 from effx.laws.registry import NotApplicable
 from effx.tree.registry import PyTree
 
@@ -83,6 +83,11 @@ class PointCase:
     points: tuple[Data, ...]
     dtype: str
     row: DerivativeRow | ValueRow | None = None
+
+    @property
+    def key(self) -> str:
+        """The function with its dtype."""
+        return f"{self.function} {self.dtype}"
 
     def find_function(self, implementation: Implementation) -> Function:
         """Returns the implementation's function.
@@ -201,10 +206,16 @@ def _run_in_each_way(implementation: Implementation, case: PointCase) -> dict[st
     return results
 
 
-def _describe_wrong(case: PointCase, got: Data, want: Data, wrong: Data) -> str:
+def _compare_points(case: PointCase, got: Data, want: Data, wrong: Data, note: str = "") -> None:
     places = np.flatnonzero(wrong)
+    if not places.size:
+        return
     lines = [f"at {', '.join([str(x[i]) for x in case.points])}: {got[i]}, not {want[i]}" for i in places[:8]]
-    return f"{case.function} in {case.dtype}: {len(places)} of {got.size} are wrong\n" + "\n".join(lines)
+    part = attrs.evolve(case, points=tuple([x[places[:8]] for x in case.points]))
+    text = f"{note}{case.function} in {case.dtype}: {len(places)} of {got.size} are wrong\n" + "\n".join(
+        lines
+    )
+    raise PartOfCaseError(text, part)
 
 
 @portable_law(
@@ -232,7 +243,7 @@ def values_of_special_functions(implementation: Implementation, case: PointCase)
     )
     assert got.dtype == np.dtype(case.dtype), f"dtype {got.dtype}"
     wrong = count_errors(row, list(case.points), got, want) > 1
-    assert not wrong.any(), _describe_wrong(case, got, want, wrong)
+    _compare_points(case, got, want, wrong)
 
 
 @portable_law(
@@ -264,10 +275,10 @@ def values_of_elementwise_functions(implementation: Implementation, case: PointC
                 else same
             )
         wrong = ~(same | near | flushed)
-        assert not wrong.any(), f"{way}: {_describe_wrong(case, got, want, wrong)}"
+        _compare_points(case, got, want, wrong, f"{way}: ")
         if want.dtype.kind == "f":
             signs = (np.signbit(got) != np.signbit(want)) & (want == 0) & (got == 0)
-            assert not signs.any(), f"{way}: signs of zeros: {_describe_wrong(case, got, want, signs)}"
+            _compare_points(case, got, want, signs, f"{way}: signs of zeros: ")
 
 
 @portable_law(
@@ -281,7 +292,7 @@ def values_of_integers(implementation: Implementation, case: PointCase) -> None:
         got = np.asarray(result)
         assert got.dtype == want.dtype, f"{way}: dtype {got.dtype}, not {want.dtype}"
         wrong = got != want
-        assert not wrong.any(), f"{way}: {_describe_wrong(case, got, want, wrong)}"
+        _compare_points(case, got, want, wrong, f"{way}: ")
 
 
 @portable_law("f elementwise at special points: jit f = f, vmap f = f", _list_derivatives)

@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar, final
 
 import attrs
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
 from hypothesis.errors import HypothesisException
 from hypothesis.strategies import SearchStrategy
 
@@ -93,13 +94,18 @@ class PortableLaw:
         return all([getattr(implementation, name) is not None for name in self.needs])
 
     def run(
-        self, implementation: Implementation, source: str, examples: int, start: int = 0, shrink: bool = True
+        self,
+        implementation: Implementation,
+        source: str | None,
+        examples: int,
+        start: int = 0,
+        shrink: bool = True,
     ) -> Verdict:
-        """Checks drawn cases of one source.
+        """Checks drawn cases.
 
         Args:
             implementation: on which they run.
-            source: a name of `sources`.
+            source: a name of `sources`; None to draw from all of them.
             examples: how many are drawn, at most.
             start: of the random numbers.
             shrink: False to keep the first failure as it is.
@@ -108,7 +114,9 @@ class PortableLaw:
         >>> PORTABLE_LAWS["jit_keeps_values"].run(of_effx(), "sums", 2).failure is None
         True
         """
-        run = _Run(self, implementation, source)
+        run = _Run(self, implementation, source or "all sources")
+        sources = self.sources(implementation)
+        strategy = st.one_of(*sources.values()) if source is None else sources[source]
         phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
 
         @seed(start)
@@ -120,7 +128,7 @@ class PortableLaw:
             report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),
         )
-        @given(case=self.sources(implementation)[source])
+        @given(case=strategy)
         def attempt(case: Subject) -> None:
             run.check(case)
 
@@ -130,6 +138,18 @@ class PortableLaw:
             if run.failure is None:
                 raise
         return Verdict(run.held, run.skipped, run.refused, run.failure)
+
+
+class PartOfCaseError(AssertionError):
+    """A law fails on part of a case.
+
+    Attributes:
+        case: the part.
+    """
+
+    def __init__(self, message: str, case: Subject) -> None:
+        super().__init__(message)
+        self.case = case
 
 
 class _LawFailsError(AssertionError):
@@ -173,12 +193,14 @@ class _Run:
             self.held += 1
 
     def _note_failure(self, case: Subject, error: Exception) -> None:
-        program = case.print_program(self.implementation, self.law.shown)
+        smallest = error.case if isinstance(error, PartOfCaseError) else case
+        program = smallest.print_program(self.implementation, self.law.shown)
         if self.failure is None:
             self.first_failure = time.monotonic()
         elif len(program) > len(self.failure.program):
             return
-        message = f"{type(error).__name__}: {str(error).strip()}"
+        kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+        message = f"{kind}{str(error).strip()}"
         self.failure = Failure(self.law.name, self.source, self.law.statement, message, program)
 
 

@@ -61,7 +61,6 @@ ELEMENTWISE = [
             "nn.relu6(x0 * 9)",
             "nn.leaky_relu(x0)",
             "enp.fabs(x0)",
-            "enp.fix(x0)",
             "enp.modf(x0 * 3)[0]",
             "enp.unwrap(x0 * 9)",
             "lax.clamp(-0.3, x0, 0.4)",

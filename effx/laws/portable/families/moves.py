@@ -102,7 +102,7 @@ MOVES = [
     Family(
         "padding in between",
         ["lax.pad(x0, 0.5, [({low}, {high}, {inner})])", "lax.pad(x0, x0.sum(), [({low}, {high}, {inner})])"],
-        [((3,),), ((1,),), ((4,),)],
+        [((3,),), ((2,),), ((4,),)],
         {"low": ("0", "1", "-1", "-2"), "high": ("0", "2", "-1"), "inner": ("0", "1", "2")},
     ),
     Family(

@@ -262,14 +262,16 @@ FUNCTIONS = [
         Excuse("NaN at poles of even orders, whose sides differ in sign", lambda n, x: is_pole(x) & (n % 2 == 0)),
         Excuse("SciPy adds powers up to 1e80, which cancel", lambda n, x: (n > 3) & (x < 0) & (np.floor(x) != x)),
     )),
-    ValueRow("expn", ((0.0, 1.0, 2.0, 3.0, 10.0, 50.0), POSITIVE), lambda n, x: special.expn(n.astype(int), x), (128, 512), True),
+    ValueRow("expn", ((0.0, 1.0, 2.0, 3.0, 10.0, 50.0), POSITIVE), lambda n, x: special.expn(n.astype(int), x), (128, 512),
+        True),
     ValueRow("owens_t", (LINE[:31], LINE[:31]), special.owens_t, (16, 400), True, excuses=(
         Excuse("SciPy's method has few digits of tiny slopes", lambda h, a: (np.abs(a) < 1e-7) & (np.abs(h) > 1)),
     )),
     ValueRow("boxcox", (POSITIVE, SIGNED), precise(precise_box_cox, box_cox, 1e39, 1e-39), (8, 16), excuses=(
         Excuse(scipy_nan, lambda x, p: np.isinf(x) | np.isinf(p)),
     )),
-    ValueRow("boxcox1p", (SIGNED, SIGNED), precise(lambda x, p: m.expm1(p * m.log1p(x)) / p, box_cox_1p), (8, 16), True, excuses=(
+    ValueRow("boxcox1p", (SIGNED, SIGNED), precise(lambda x, p: m.expm1(p * m.log1p(x)) / p, box_cox_1p), (8, 16), True,
+        excuses=(
         Excuse(scipy_nan, lambda x, p: np.isinf(x) | np.isinf(p)),
         Excuse("1 / p is subnormal", lambda x, p: p > 9e37),
     )),
