@@ -1,7 +1,7 @@
 """Portable laws by name, how they run on drawn cases of one source, and what a failure says."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Protocol, TypeVar, final
 
 import attrs
@@ -19,6 +19,11 @@ SHRINK_SECONDS = 20.0
 
 class Subject(Protocol):
     """What a law is checked on: it can be printed."""
+
+    @property
+    def key(self) -> str:
+        """A law that fails on a case is not run on others of its key."""
+        ...
 
     def print_program(self, implementation: Implementation, shown: Sequence[str] = ()) -> str:
         """Returns a program of the implementation."""
@@ -39,6 +44,7 @@ class Failure:
         law: its name.
         source: where the case is from.
         statement: the law in one line.
+        key: of the case.
         message: what went wrong.
         program: the smallest program that was found.
     """
@@ -46,6 +52,7 @@ class Failure:
     law: str
     source: str
     statement: str
+    key: str
     message: str
     program: str
 
@@ -59,12 +66,14 @@ class Verdict:
         held: the number of cases in which the law held.
         skipped: the number of cases to which it does not apply.
         refused: the number of cases that the implementation says it does not support.
+        refusals: its words, by the key of the case.
         failure: the smallest case in which it failed; None if there is none.
     """
 
     held: int
     skipped: int
     refused: int
+    refusals: Mapping[str, str]
     failure: Failure | None
 
 
@@ -100,6 +109,7 @@ class PortableLaw:
         examples: int,
         start: int = 0,
         shrink: bool = True,
+        left_out: Container[str] = (),
     ) -> Verdict:
         """Checks drawn cases.
 
@@ -109,12 +119,13 @@ class PortableLaw:
             examples: how many are drawn, at most.
             start: of the random numbers.
             shrink: False to keep the first failure as it is.
+            left_out: keys of cases that are not checked.
 
         >>> from effx.laws.portable.peers import of_effx
         >>> PORTABLE_LAWS["jit_keeps_values"].run(of_effx(), "sums", 2).failure is None
         True
         """
-        run = _Run(self, implementation, source or "all sources")
+        run = _Run(self, implementation, source or "all sources", left_out)
         sources = self.sources(implementation)
         strategy = st.one_of(*sources.values()) if source is None else sources[source]
         phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
@@ -137,7 +148,7 @@ class PortableLaw:
         except (_LawFailsError, HypothesisException, ExceptionGroup):
             if run.failure is None:
                 raise
-        return Verdict(run.held, run.skipped, run.refused, run.failure)
+        return Verdict(run.held, run.skipped, run.refused, run.refusals, run.failure)
 
 
 class PartOfCaseError(AssertionError):
@@ -163,8 +174,11 @@ class _Run:
     Shrinking is bounded in time, so that the last failure that hypothesis saw may be refused when it asks again.
     """
 
-    def __init__(self, law: PortableLaw, implementation: Implementation, source: str) -> None:
-        self.law, self.implementation, self.source = law, implementation, source
+    def __init__(
+        self, law: PortableLaw, implementation: Implementation, source: str, left_out: Container[str]
+    ) -> None:
+        self.law, self.implementation, self.source, self.left_out = law, implementation, source, left_out
+        self.refusals: dict[str, str] = {}
         self.held = self.skipped = self.refused = 0
         self.failure: Failure | None = None
         self.first_failure = 0.0
@@ -177,16 +191,21 @@ class _Run:
         """
         if self.failure is not None and time.monotonic() > self.first_failure + SHRINK_SECONDS:
             return
+        if case.key in self.left_out:
+            self.skipped += 1
+            return
         try:
             with self.implementation.precision(True):
                 self.law.check(self.implementation, case)
         except NotApplicable:
             self.skipped += 1
-        except NotImplementedError:
-            self.refused += 1
         except HypothesisException:
             raise
         except Exception as error:
+            if isinstance(error, NotImplementedError) or self.implementation.refuses(error):
+                self.refused += 1
+                self.refusals[case.key] = f"{type(error).__name__}: {str(error)[:120]}"
+                return
             self._note_failure(case, error)
             raise _LawFailsError from error
         else:
@@ -201,7 +220,7 @@ class _Run:
             return
         kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
         message = f"{kind}{str(error).strip()}"
-        self.failure = Failure(self.law.name, self.source, self.law.statement, message, program)
+        self.failure = Failure(self.law.name, self.source, self.law.statement, case.key, message, program)
 
 
 PORTABLE_LAWS: dict[str, PortableLaw] = {}
