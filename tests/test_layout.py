@@ -151,6 +151,7 @@ IMPORT_BY_STRING = {
     "effx.distributed.clusters": "mpi4py, which few have",
     "effx.experimental.array_serialization.stores": "tensorstore, an extra",
     "effx.export.writing": "flatbuffers, an extra",
+    "effx.laws.portable.peers": "jax and torch, which have the same laws to keep, if they are installed",
     "effx.lower.placement.plugin_kernels": "the package of a GPU plugin has the plugin's version in its name",
     "effx.lower.text.hlo": "programs of JAX ask for jaxlib's modules of MLIR by name",
 }

@@ -132,7 +132,7 @@ def describe_tallies(tallies: dict[str, Tally]) -> str:
         total.refused += tally.refused
         total.sources += tally.sources
         total.failures += tally.failures
-    rows = [("law", "sources", "held", "skipped", "refused", "failures")]
+    rows: list[tuple[str, ...]] = [("law", "sources", "held", "skipped", "refused", "failures")]
     for name, t in [*tallies.items(), ("in all", total)]:
         rows.append((name, *[str(n) for n in (t.sources, t.held, t.skipped, t.refused, len(t.failures))]))
     widths = [max([len(row[i]) for row in rows]) for i in range(6)]

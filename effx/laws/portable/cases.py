@@ -1,7 +1,7 @@
 """Cases of portable laws: a program as source, which runs on every implementation, and the points at which it runs."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, final
 
 import attrs
@@ -82,8 +82,8 @@ class Case:
         names = implementation.namespace
         return self._run_source({**names, **replace_control(names["lax"], names["effx"], names["enp"])})
 
-    def _run_source(self, namespace: "dict[str, PyTree] | object") -> Function:
-        names = dict(namespace)  # type: ignore[call-overload]  # a mapping
+    def _run_source(self, namespace: Mapping[str, PyTree]) -> Function:
+        names = dict(namespace)
         exec(compile(self.source, "<effx.laws.portable>", "exec"), names)
         f: Function = names["f"]
         return f

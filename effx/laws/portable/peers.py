@@ -13,7 +13,7 @@ import effx
 from effx import image, lax, nn
 from effx.errors import TransformError
 from effx.laws.control_oracle import ReplacedNames
-from effx.laws.portable.implementation import Function, Implementation, Leaf
+from effx.laws.portable.implementation import AttachJvp, AttachVjp, Function, Implementation, Leaf
 from effx.laws.programs import CONSTRUCTS
 from effx.scipy import linalg, signal, special, stats
 from effx.tree.registry import PyTree
@@ -46,22 +46,30 @@ def _says_that_it_is_not_supported(error: Exception) -> bool:
     return re.search("not (supported|implemented|differentiable)", str(error)) is not None
 
 
+def _attach_jvp(make: Function) -> AttachJvp:
+    def attach(f: Function, rule: Function) -> Function:
+        g: PyTree = make(f)
+        g.defjvp(rule)
+        return lambda *xs: g(*xs)
+
+    return attach
+
+
+def _attach_vjp(make: Function) -> AttachVjp:
+    def attach(f: Function, forward: Function, backward: Function) -> Function:
+        g: PyTree = make(f)
+        g.defvjp(forward, backward)
+        return lambda *xs: g(*xs)
+
+    return attach
+
+
 def of_effx() -> Implementation:
     """Returns effx as an implementation.
 
     >>> of_effx().function("enp.sin") is effx.numpy.sin
     True
     """
-
-    def attach_jvp(f: Function, rule: Function) -> Function:
-        g: PyTree = effx.custom_jvp(f)
-        g.defjvp(rule)
-        return g
-
-    def attach_vjp(f: Function, forward: Function, backward: Function) -> Function:
-        g: PyTree = effx.custom_vjp(f)
-        g.defvjp(forward, backward)
-        return g
 
     return Implementation(
         name="effx",
@@ -90,8 +98,8 @@ def of_effx() -> Implementation:
         linearize=effx.linearize,
         jit=lambda f: effx.jit(f),
         checkpoint=lambda f: effx.checkpoint(f),
-        custom_jvp=attach_jvp,
-        custom_vjp=attach_vjp,
+        custom_jvp=_attach_jvp(effx.custom_jvp),
+        custom_vjp=_attach_vjp(effx.custom_vjp),
     )  # fmt: skip
 
 
@@ -111,16 +119,6 @@ def of_jax() -> Implementation:
     }  # fmt: skip
     loop_globals: dict[str, PyTree] = {"lax": jax.lax}
     exec(BOUNDED_LOOP, loop_globals)
-
-    def attach_jvp(f: Function, rule: Function) -> Function:
-        g: PyTree = jax.custom_jvp(f)
-        g.defjvp(rule)
-        return g
-
-    def attach_vjp(f: Function, forward: Function, backward: Function) -> Function:
-        g: PyTree = jax.custom_vjp(f)
-        g.defvjp(forward, backward)
-        return g
 
     def spell(source: str) -> str:
         source = source.replace("lax.while_loop(", "while_loop(")
@@ -159,8 +157,8 @@ def of_jax() -> Implementation:
         linearize=jax.linearize,
         jit=lambda f: jax.jit(f),
         checkpoint=lambda f: jax.checkpoint(f),
-        custom_jvp=attach_jvp,
-        custom_vjp=attach_vjp,
+        custom_jvp=_attach_jvp(jax.custom_jvp),
+        custom_vjp=_attach_vjp(jax.custom_vjp),
     )  # fmt: skip
 
 

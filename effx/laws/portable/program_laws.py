@@ -240,11 +240,15 @@ def pullback_is_linear(implementation: Implementation, case: Case) -> None:
     f, xs, y = start(implementation, case)
     pull = implementation.vjp(f, *xs)[1]
     one, two = (case.draw_like(read_results(y), k) for k in (3, 4))
-    wrap = (lambda cts: cts) if isinstance(y, tuple) else (lambda cts: cts[0])
-    parts = [read_results(pull(wrap(to_arrays(implementation, c)))) for c in (one, two)]
+
+    def pull_back(data: Sequence[Data]) -> list[Data]:
+        cts = to_arrays(implementation, data)
+        return read_results(pull(cts if isinstance(y, tuple) else cts[0]))
+
+    parts = [pull_back(c) for c in (one, two)]
     require_finite(*parts)
-    both = to_arrays(implementation, [2.0 * a - 0.5 * b for a, b in zip(one, two, strict=True)])
-    compare(pull(wrap(both)), [2.0 * a - 0.5 * b for a, b in zip(*parts, strict=True)])
+    both = [2.0 * a - 0.5 * b for a, b in zip(one, two, strict=True)]
+    compare(pull_back(both), [2.0 * a - 0.5 * b for a, b in zip(*parts, strict=True)])
 
 
 @portable_law(
