@@ -188,7 +188,7 @@ def test_points_of_failures_are_those_that_are_wrong() -> None:
         "eager: enp.floor in f4: 1 of 38 are wrong",
         "at 2.5: 3.0, not 2.0",
     ]
-    assert "for x in [[2.5]]" in failure.program
+    assert "xs = (np.array([2.5], np.float32),)" in failure.program
 
 
 def test_a_refusal_is_no_failure() -> None:
@@ -311,4 +311,6 @@ def test_laws_on_torch(law: str) -> None:
     if chosen.applies_to(torch):
         sources = [s for s in ("elementwise above 1", "sin", "add") if s in chosen.sources(torch)]
         for source in sources[:1]:
-            assert chosen.run(torch, source, 3).failure is None
+            failure = chosen.run(torch, source, 3).failure
+            # PyTorch has no batches without rows.
+            assert (failure is None) == (law != "vmap_of_nothing"), failure

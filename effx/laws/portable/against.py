@@ -88,7 +88,7 @@ def run_laws(
     for round_number in itertools.count():
         for law, source in sources:
             if round_number and time.monotonic() > end:
-                break
+                break  # after the first round, in which every source has its turn
             keys = failed[law.name, source]
             if source == "programs" and len(keys) > 2:
                 continue

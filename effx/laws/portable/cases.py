@@ -113,8 +113,8 @@ class Case:
             implementation: whose names are used.
             shown: expressions of `f`, `xs` and `vs`, the tangents, that the program prints.
         """
-        lines = [f"np.array({_print_numbers(x)}).reshape({x.shape})" for x in self.data()]
-        tangents = [f"np.array({_print_numbers(x)}).reshape({x.shape})" for x in self.draw_like(self.data())]
+        lines = [implementation.print_array(x) for x in self.data()]
+        tangents = [implementation.print_array(x) for x in self.draw_like(self.data())]
         parts = ["\n".join(implementation.preamble), implementation.spell(self.source)]
         parts.append(f"xs = ({', '.join(lines)},)")
         if any(["vs" in text for text in shown]):
@@ -124,10 +124,6 @@ class Case:
 
     def __repr__(self) -> str:
         return f"\n{self.source}\n# at {self.kind} point {self.seed}"
-
-
-def _print_numbers(x: Data) -> str:
-    return repr(x.tolist()).replace("nan", "np.nan").replace("inf", "np.inf")
 
 
 @final

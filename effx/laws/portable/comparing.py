@@ -15,6 +15,9 @@ def read_results(value: PyTree) -> list[Data]:
     """Returns the arrays of nested tuples as data of NumPy."""
     if isinstance(value, (tuple, list)):
         return [x for part in value for x in read_results(part)]
+    if hasattr(value, "resolve_neg"):
+        # A tensor that stands for zeros has no data until it is forced to.
+        return [value.numpy(force=True)]
     return [np.asarray(value)]
 
 

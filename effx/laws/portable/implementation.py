@@ -52,6 +52,7 @@ class Implementation:
             `lax.fori_loop`, `lax.map`) and functions of arrays, with JAX's names.
         preamble: the first lines of a printed program.
         spell: from a program's source to the same with the implementation's own names.
+        array_source: an array as source: `{data}` stands for nested lists, `{dtype}` for the dtype's name.
         asarray: from data of NumPy to an array.
         precision: a context in which 64-bit numbers are as they are, or become 32-bit ones.
         constructs: those of `effx.laws.CONSTRUCTS` that programs may use.
@@ -76,6 +77,7 @@ class Implementation:
     namespace: Mapping[str, PyTree] = attrs.field(repr=False)
     preamble: tuple[str, ...] = attrs.field(repr=False)
     spell: Callable[[str], str] = attrs.field(repr=False)
+    array_source: str = attrs.field(repr=False)
     asarray: Callable[[Data], Leaf] = attrs.field(repr=False)
     precision: Callable[[bool], AbstractContextManager[object]] = attrs.field(repr=False)
     constructs: tuple[str, ...]
@@ -93,6 +95,17 @@ class Implementation:
     checkpoint: Callable[[Function], Function] | None = attrs.field(default=None, repr=False)
     custom_jvp: AttachJvp | None = attrs.field(default=None, repr=False)
     custom_vjp: AttachVjp | None = attrs.field(default=None, repr=False)
+
+    def print_array(self, x: Data) -> str:
+        """Returns an array as source.
+
+        >>> from effx.laws.portable.peers import of_effx
+        >>> of_effx().print_array(np.array([0.5, np.inf]))
+        'np.array([0.5, np.inf], np.float64)'
+        """
+        data = repr(x.tolist()).replace("nan", "np.nan").replace("inf", "np.inf")
+        text = self.array_source.format(data=data, dtype=x.dtype.name)
+        return f"{text}.reshape({x.shape})" if x.ndim > 1 and not x.size else text
 
     def function(self, text: str) -> Function | None:
         """Returns the function that an expression over the namespace names; None where there is none.

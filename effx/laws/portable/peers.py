@@ -18,6 +18,7 @@ from effx.laws.programs import CONSTRUCTS
 from effx.scipy import linalg, signal, special, stats
 from effx.tree.registry import PyTree
 
+ARRAY_OF_NUMPY = "np.array({data}, np.{dtype})"
 BOUNDED_LOOP = '''
 def while_loop(more, body, state, max_steps):
     """The loop of effx with `max_steps`, in terms of one without."""
@@ -83,6 +84,7 @@ def of_effx() -> Implementation:
             "from effx.scipy import linalg as sl, signal, special, stats", "effx.config.update('enable_x64', True)",
         ),
         spell=lambda source: source,
+        array_source=ARRAY_OF_NUMPY,
         asarray=effx.numpy.asarray,
         precision=effx.enable_x64,
         constructs=CONSTRUCTS,
@@ -142,6 +144,7 @@ def of_jax() -> Implementation:
             "jax.config.update('jax_enable_x64', True)",
         ),
         spell=spell,
+        array_source=ARRAY_OF_NUMPY,
         asarray=jax.numpy.asarray,
         precision=jax.enable_x64,
         constructs=CONSTRUCTS,
@@ -225,8 +228,11 @@ def of_torch() -> Implementation:
             "lax": ReplacedNames(lax_names, map=stack_rows, stop_gradient=lambda x: x.detach()),
             "nn": TorchFunctions(torch, functional, torch), "special": TorchFunctions(torch, torch.special),
         },
-        preamble=("import torch", "torch.set_default_dtype(torch.float64)"),
-        spell=lambda source: _spell(source, effx="torch.func", enp="torch", lax="torch", nn="torch.nn.functional"),
+        preamble=("import numpy as np", "import torch", "torch.set_default_dtype(torch.float64)"),
+        spell=lambda source: _spell(
+            source, effx="torch.func", enp="torch", lax="torch", nn="torch.nn.functional", special="torch.special"
+        ),
+        array_source="torch.tensor({data}, dtype=torch.{dtype})",
         asarray=lambda data: torch.as_tensor(np.array(data)),
         precision=choose_precision,
         constructs=("vmap",),

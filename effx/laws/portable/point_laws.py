@@ -104,13 +104,8 @@ class PointCase:
 
     def print_program(self, implementation: Implementation, shown: Sequence[str] = ()) -> str:
         """Returns the program that computes the function at all points."""
-        arguments = ", ".join(
-            [repr(x.tolist()).replace("nan", "np.nan").replace("inf", "np.inf") for x in self.points]
-        )
-        lines = [
-            f"f = {implementation.spell(self.function)}",
-            f"xs = [np.array(x, '{self.dtype}') for x in [{arguments}]]",
-        ]
+        arguments = ", ".join([implementation.print_array(x) for x in self.points])
+        lines = [f"f = {implementation.spell(self.function)}", f"xs = ({arguments},)"]
         calls = [f"print({implementation.spell(text)})" for text in shown]
         return "\n".join([*implementation.preamble, "", *lines, *calls]) + "\n"
 

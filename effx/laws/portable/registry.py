@@ -202,6 +202,9 @@ class _Run:
         except HypothesisException:
             raise
         except Exception as error:
+            if self.implementation.partial and isinstance(error, AttributeError | TypeError):
+                self.skipped += 1  # a function that is not there, or that is called in another way
+                return
             if isinstance(error, NotImplementedError) or self.implementation.refuses(error):
                 self.refused += 1
                 self.refusals[case.key] = f"{type(error).__name__}: {str(error)[:120]}"
