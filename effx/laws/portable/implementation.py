@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeAlias, final
+from typing import Protocol, TypeAlias, final
 
 import attrs
-import numpy as np
 
+from effx.laws.comparing import Data
 from effx.tree.registry import PyTree
 
-Data = np.ndarray[Any, Any]
 Leaf: TypeAlias = PyTree  # an array of the implementation; those of different ones have no type in common
 Function = Callable[..., PyTree]
 Axes = Sequence[int | None]

@@ -11,7 +11,7 @@ import numpy as np
 
 import effx
 from effx import image, lax, nn
-from effx.errors import TransformError
+from effx.errors import NoRuleError, TransformError
 from effx.laws.control_oracle import ReplacedNames
 from effx.laws.portable.implementation import AttachJvp, AttachVjp, Function, Implementation, Leaf
 from effx.laws.programs import CONSTRUCTS
@@ -90,7 +90,7 @@ def of_effx() -> Implementation:
         constructs=CONSTRUCTS,
         one_way=(),
         partial=False,
-        refuses=_says_that_it_is_not_supported,
+        refuses=lambda error: isinstance(error, NoRuleError),
         grad=lambda f, argnums: effx.grad(f, argnums),
         value_and_grad=lambda f, argnums: effx.value_and_grad(f, argnums),
         jvp=effx.jvp,

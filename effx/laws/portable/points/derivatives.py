@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, final
+from typing import TypeAlias, final
 
 import attrs
 import mpmath
@@ -12,8 +12,9 @@ from mpmath import mp
 
 from effx.laws.portable.implementation import Data, Function, Implementation
 from effx.laws.registry import NotApplicable
+from effx.tree.registry import PyTree
 
-Number: TypeAlias = Any  # of mpmath, which has no types, or an array
+Number: TypeAlias = PyTree  # of mpmath, which has no types, or an array
 Point = tuple[float, ...]
 # Positions of the operands by which a function is differentiated, in order: (0,), (0, 1).
 Order = tuple[int, ...]
