@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, final
+from typing import final
 
 import attrs
 
@@ -21,6 +21,7 @@ from effx.laws.instances import Instance, builder_of, instances_of
 from effx.laws.registry import Case, NumPyFirst
 from effx.laws.special_points import finite_points, infinite_points, smooth_points
 from effx.laws.subjects import HandlerSubject, InterceptSubject
+from effx.tree.registry import PyTree
 
 Kind = type[AnyOperation]
 Points = Callable[[Instance], Sequence[tuple[Array, ...]]]
@@ -60,7 +61,7 @@ class RuledOperation:
     reason: str = ""
 
 
-def kinds_with_rules(handler: type[RuledHandler[Any]]) -> list[Kind]:
+def kinds_with_rules(handler: type[RuledHandler[PyTree]]) -> list[Kind]:
     """Lists the classes of operations that a handler has a rule for: its own rule, or that of a trait or base class.
 
     Of users' operations those that have a rule of their own are listed.

@@ -89,7 +89,7 @@ class NanGuard(InterceptHandler[None]):
 
 
 @NanGuard.rule(Operation)
-def _(site: Site[NanGuard, None, Any], op: Operation[Any], *operands: Array) -> Any:
+def _(site: Site[NanGuard, None, PyTree], op: Operation[Any], *operands: Array) -> Any:
     y = site.forward()
     guard = site.handler
     for part in y if isinstance(y, tuple) else (y,):

@@ -18,6 +18,7 @@ from effx.errors import ConcretizationError, TransformError, check_function
 from effx.handling import Frame, InterceptHandler, Operation, Reference, Site, handle
 from effx.lazy import list_names, old_names
 from effx.library.wrapping import under
+from effx.tree import PyTree
 
 __all__ = ["Entry", "StepLog", "step_through"]
 __dir__ = list_names(__all__)
@@ -85,7 +86,7 @@ class StepLogger(InterceptHandler[None]):
 
 
 @StepLogger.rule(Operation)
-def _(site: Site[StepLogger, None, Any], op: Operation[Any], *operands: Array) -> Any:
+def _(site: Site[StepLogger, None, PyTree], op: Operation[Any], *operands: Array) -> Any:
     handler = site.handler
     if handler.stop is not None and handler.stop(site):
         handler.pause()  # the operation is in `site`; go up for the user's frame

@@ -113,15 +113,15 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
 
     @overload
     @classmethod
-    def site_rule(cls, kind: type[O], /) -> SitePayloadRule[Site[Self, S, Any], O, P]: ...
+    def site_rule(cls, kind: type[O], /) -> SitePayloadRule[Site[Self, S, PyTree], O, P]: ...
     @overload
     @classmethod
     def site_rule(
         cls, kind: type[O], kind1: type[O1], /
-    ) -> SitePayloadRule[Site[Self, S, Any], O | O1, P]: ...
+    ) -> SitePayloadRule[Site[Self, S, PyTree], O | O1, P]: ...
     @overload
     @classmethod
-    def site_rule(cls, *kinds: type[O]) -> SitePayloadRule[Site[Self, S, Any], O, P]: ...
+    def site_rule(cls, *kinds: type[O]) -> SitePayloadRule[Site[Self, S, PyTree], O, P]: ...
     @classmethod
     def site_rule(cls, *kinds: type[Operation[Any]]) -> Any:
         """Registers `(site, op, *payloads) -> payload`: a rule that needs the site, or has a state."""
@@ -295,7 +295,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         Returns:
             The function's result with payloads for its arrays, plain ones lifted, after `returns`.
         """
-        handler = cast("BoxHandler[P, Any]", self)
+        handler = cast("BoxHandler[P, PyTree]", self)
         handler.check_function(function)
         is_payload = handler._is_payload
         # The arguments are a tuple and a dict; payloads may be, too.

@@ -67,23 +67,23 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
 
     @overload
     @classmethod
-    def rule(cls, kind: type[O], /) -> InterceptRule[Site[Self, S, Any], O]: ...
+    def rule(cls, kind: type[O], /) -> InterceptRule[Site[Self, S, PyTree], O]: ...
     @overload
     @classmethod
-    def rule(cls, kind: type[O], kind1: type[O1], /) -> InterceptRule[Site[Self, S, Any], O | O1]: ...
+    def rule(cls, kind: type[O], kind1: type[O1], /) -> InterceptRule[Site[Self, S, PyTree], O | O1]: ...
     @overload
     @classmethod
     def rule(
         cls, kind: type[O], kind1: type[O1], kind2: type[O2], /
-    ) -> InterceptRule[Site[Self, S, Any], O | O1 | O2]: ...
+    ) -> InterceptRule[Site[Self, S, PyTree], O | O1 | O2]: ...
     @overload
     @classmethod
     def rule(
         cls, kind: type[O], kind1: type[O1], kind2: type[O2], kind3: type[O3], /
-    ) -> InterceptRule[Site[Self, S, Any], O | O1 | O2 | O3]: ...
+    ) -> InterceptRule[Site[Self, S, PyTree], O | O1 | O2 | O3]: ...
     @overload
     @classmethod
-    def rule(cls, *kinds: type[O]) -> InterceptRule[Site[Self, S, Any], O]: ...
+    def rule(cls, *kinds: type[O]) -> InterceptRule[Site[Self, S, PyTree], O]: ...
     @classmethod
     def rule(cls, *kinds: type[Operation[Any]]) -> Any:
         """Registers `(site, op, *operands) -> result` for operation classes, base classes or traits."""
@@ -106,7 +106,7 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
         Returns:
             The function's result, after `returns`.
         """
-        handler = cast("InterceptHandler[Any]", self)
+        handler = cast("InterceptHandler[PyTree]", self)
         handler.check_function(function)
         with handler.installed() as frame:
             result = function(*args, **kwargs)

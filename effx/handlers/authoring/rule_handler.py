@@ -93,7 +93,7 @@ def check_classes(what: str, kinds: Iterable[object]) -> None:
 class ReturnClause(Protocol[Out_co]):
     """What a handler returns, if its `returns` says so: then a type checker knows the type of what `run` returns."""
 
-    def returns(self, result: Any, frame: Any, /) -> Out_co:
+    def returns(self, result: PyTree, frame: Frame, /) -> Out_co:
         """Converts the function's result to the result of `run`."""
         ...
 

@@ -9,8 +9,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from effx.ir.types import Shape
+from effx.laws.comparing import Data
 from effx.laws.control_oracle import replace_control
-from effx.laws.portable.implementation import Data, Function, Implementation, Leaf
+from effx.laws.portable.implementation import Function, Implementation, Leaf
 from effx.laws.programs import TypedProgram, programs
 from effx.tree.registry import PyTree
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from effx.laws.portable.implementation import Data, Function, Implementation, Leaf
+from effx.laws.comparing import Data
+from effx.laws.portable.implementation import Function, Implementation, Leaf
 from effx.laws.registry import NotApplicable
 from effx.tree.registry import PyTree
 

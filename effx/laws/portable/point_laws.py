@@ -10,8 +10,9 @@ import attrs
 import numpy as np
 from hypothesis import strategies as st
 
+from effx.laws.comparing import Data
 from effx.laws.portable.comparing import compare
-from effx.laws.portable.implementation import Data, Function, Implementation
+from effx.laws.portable.implementation import Function, Implementation
 from effx.laws.portable.points import elementary, special
 from effx.laws.portable.points.derivatives import DerivativeRow, find_wrong_derivatives
 from effx.laws.portable.points.values import DISTRIBUTIONS, FUNCTIONS, ValueRow, count_errors

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from effx.effects import handle
+from effx.laws.comparing import Data
 from effx.laws.portable.cases import ROWS, Case, Kind, program_cases
 from effx.laws.portable.comparing import (
     compare,
@@ -15,7 +16,7 @@ from effx.laws.portable.comparing import (
     to_arrays,
 )
 from effx.laws.portable.families import FAMILIES
-from effx.laws.portable.implementation import Data, Function, Implementation, Leaf
+from effx.laws.portable.implementation import Function, Implementation, Leaf
 from effx.laws.portable.peers import of_effx
 from effx.laws.portable.registry import Sources, portable_law
 from effx.laws.registry import NotApplicable, NumPyFirst

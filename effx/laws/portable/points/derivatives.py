@@ -10,7 +10,8 @@ import mpmath
 import numpy as np
 from mpmath import mp
 
-from effx.laws.portable.implementation import Data, Function, Implementation
+from effx.laws.comparing import Data
+from effx.laws.portable.implementation import Function, Implementation
 from effx.laws.registry import NotApplicable
 from effx.tree.registry import PyTree
 

@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 from scipy import special, stats
 
-from effx.laws.portable.implementation import Data
+from effx.laws.comparing import Data
 from effx.laws.portable.points.derivatives import Number
 
 INF, NAN = float("inf"), float("nan")
