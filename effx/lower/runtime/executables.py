@@ -66,7 +66,16 @@ from effx.lower.text.hlo import hlo_computation
 from effx.lower.text.module import array_literal_text, build_module
 from effx.monitoring import record_event
 
-_ALIKE = frozenset((dtypes.uint64, dtypes.complex128, dtypes.KEYS["rbg"], dtypes.KEYS["unsafe_rbg"]))
+_ALIKE = frozenset(
+    (
+        dtypes.uint64,
+        dtypes.complex128,
+        dtypes.KEYS["rbg"],
+        dtypes.KEYS["unsafe_rbg"],
+        dtypes.bool_,
+        dtypes.float0,
+    )
+)
 
 DeviceOrSharding: TypeAlias = Device | SingleDeviceSharding | NamedSharding
 """A `Location` without a layout."""
@@ -130,19 +139,24 @@ class Executable:
             check_runnable_device(self.name, self.devices[0])
         return cast("_jax.LoadedExecutable", self.loaded)
 
-    def can_dispatch_in_cpp(self, arrays: Sequence[ConcreteArray]) -> bool:
+    def can_dispatch_in_cpp(self, arrays: Sequence[ConcreteArray], given: Sequence[object] = ()) -> bool:
         """Says whether C++ can dispatch the arrays without Python: they have the executable's shardings, and C++
         distinguishes their types from others.
 
-        C++ compares shapes, weak types, and the dtypes that the device has. Keys are weak types for it, so that they
-        equal only weak numbers of the same width. Of types that are equal there at most one is cached: keys of
-        threefry2x32, and neither those of rbg nor of unsafe_rbg.
+        C++ compares shapes, weak types, and the dtypes that the device has. Keys and float0 are weak types for it, so
+        that they equal only weak numbers of the same width. Of types that are equal there at most one is cached: keys of
+        threefry2x32, and neither those of rbg nor of unsafe_rbg, neither weak bools nor float0.
+
+        Args:
+            arrays: the operands.
+            given: what the user passed for them, if that may be Python's numbers, which equal no array for C++.
         """
         if not is_runnable_device(self.devices[0]):
             return False
         if self.may_fail:
             return False  # Python names the function in the error
-        if any([x.type.dtype in _ALIKE and x.type.weak_type for x in arrays]):
+        compared = [x for x in given if isinstance(x, ConcreteArray)] if given else arrays
+        if any([x.type.dtype in _ALIKE and x.type.weak_type for x in compared]):
             return False
         one = len(self.devices) == 1
         return all(

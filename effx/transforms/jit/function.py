@@ -383,7 +383,7 @@ class Function(Generic[P, R]):
         # While debugging nothing is donated, since the search for NaN may need the arguments: they are deleted below.
         consumed = call.donated if is_debugging() else (False,) * len(concrete)
         check_execution(f"{self.transform_name}: {self.name}")
-        is_fast = executable.can_dispatch_in_cpp(concrete) and not is_debugging()
+        is_fast = executable.can_dispatch_in_cpp(concrete, call.leaves) and not is_debugging()
         is_fast = is_fast and (all([type(x) is ConcreteArray for x in call.leaves]) or reads_scalars())
         if trace is not None and flags.debug_key_reuse.value:
             inputs = [*trace.captured, *concrete]
