@@ -99,6 +99,7 @@ class Implementation:
         """Returns an array as source.
 
         >>> from effx.laws.portable.peers import of_effx
+        >>> import numpy as np
         >>> of_effx().print_array(np.array([0.5, np.inf]))
         'np.array([0.5, np.inf], np.float64)'
         """
