@@ -315,6 +315,7 @@ def test_a_boxed_operand_of_rank_zero_needs_a_rule_to_broadcast() -> None:
 @pytest.mark.parametrize(
     "rule", [3, None, Dual(enp.zeros(()), enp.zeros(()))], ids=["a number", "none", "a payload"]
 )
+@pytest.mark.unguarded  # typeguard refuses the mistake, or the number, before
 def test_a_rule_is_a_function(rule: Any) -> None:
     tangents: Any = make_tangents()
     kind: Any = ops.Sin
@@ -511,6 +512,7 @@ WAYS: dict[str, tuple[Any, Callable[[Any], Any], str]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.unguarded  # typeguard refuses the mistake, or the number, before
 def test_errors_of_an_operations_rules(way: str) -> None:
     register, run, name = WAYS[way]
     x = enp.asarray(X)
@@ -670,6 +672,7 @@ def loop(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
 @pytest.mark.parametrize(
     "around", [lambda f: f, effx.jit, loop, lambda f: effx.jit(loop(f))], ids=["", "jit", "loop", "both"]
 )
+@pytest.mark.unguarded  # typeguard refuses the mistake, or the number, before
 def test_handlers_see_what_users_operations_hold(around: Any) -> None:
     sines = around(call(Twice, enp.sin))
     runs = int(around(lambda x: x + 1.0)(0.0))
@@ -686,6 +689,7 @@ def test_handlers_see_what_users_operations_hold(around: Any) -> None:
     assert float(CountSines().run(lambda x: Supply().run(noisy, x), 1.0)[0]) == 1.0 + n * (n + 1) / 2
 
 
+@pytest.mark.unguarded  # typeguard refuses the mistake, or the number, before
 def test_an_operation_that_hides_its_program_is_refused() -> None:
     emits(Closed)(lambda body, op, inputs, outputs: body.inline(op.program, [body.name(x) for x in inputs]))
     np.testing.assert_allclose(call(Closed, enp.sin)(0.5), np.sin(0.5), rtol=1e-6)
