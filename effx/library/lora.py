@@ -115,10 +115,10 @@ def factors(w: LowRank, axes: tuple[int, ...]) -> tuple[Array, tuple[int, ...], 
     """Returns the factors for a product that contracts these axes of a weight.
 
     That is the factor that has these axes, where they are in it, the other factor, and the rank's axis in that.
-    None if a factor has some of the axes only, or the weight is a stack.
+    None if a factor has some of the axes only, as for an outer product, which contracts none, or the weight is a stack.
     """
     n = w.inputs
-    if w.scale.ndim:
+    if w.scale.ndim or not axes:
         return None
     if sorted(axes) == list(range(n)):
         return w.a, axes, w.b, 0
