@@ -277,8 +277,8 @@ class Frame:
 
     __slots__ = (
         "_collected",
+        "_lifted",
         "_memory",
-        "_patterns",
         "handler",
         "intercepts",
         "live",
@@ -299,7 +299,7 @@ class Frame:
         # Made on first use: a frame is made for each eager derivative.
         self._collected: dict[str, object] | None = None
         self._memory: dict[Hashable, object] | None = None
-        self._patterns: dict[Hashable, object] | None = None
+        self._lifted: dict[Hashable, object] | None = None
 
     @property
     def collected(self) -> dict[str, object]:
@@ -320,11 +320,11 @@ class Frame:
         return self._memory
 
     @property
-    def patterns(self) -> dict[Hashable, object]:
-        """What the handler's payloads of plain values look like, by type."""
-        if self._patterns is None:
-            self._patterns = {}
-        return self._patterns
+    def lifted(self) -> dict[Hashable, object]:
+        """What payloads of plain values look like, by the values' types."""
+        if self._lifted is None:
+            self._lifted = {}
+        return self._lifted
 
     @property
     def main(self) -> "Frame":

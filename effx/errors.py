@@ -15,6 +15,7 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 from inspect import isgeneratorfunction
 from types import CodeType, FrameType, TracebackType
 
@@ -346,10 +347,10 @@ def _line_table(code: CodeType) -> _LineTable:
     return entry[1]
 
 
-def _position(frame: FrameType | None) -> str | None:
+def _position(frame: FrameType | None, line: int | None = None) -> str | None:
     if frame is None:
         return None
-    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_name}"
+    return f"{os.path.basename(frame.f_code.co_filename)}:{line or frame.f_lineno} in {frame.f_code.co_name}"
 
 
 class EffxError(Exception):
@@ -632,45 +633,53 @@ def explain_rule_error(error: Exception, rule: object, what: str, source: Source
     Raises:
         TransformError: the rule does not take the arguments that it was called with.
     """
-    code = code_of(rule)
-    if code is None or is_internal(code):
+    function = _called_function(rule)
+    code = getattr(function, "__code__", None)
+    if isinstance(code, CodeType) and is_internal(code):
         return
-    line = code.co_firstlineno
-    is_entered = False
-    entry = innermost = error.__traceback__
+    place, is_entered = f"at {describe_rule(rule)}", False
+    entry = error.__traceback__
     while entry is not None:
-        innermost = entry
         if entry.tb_frame.f_code is code:
-            line, is_entered = entry.tb_lineno or line, True
+            place, is_entered = f"at {_position(entry.tb_frame, entry.tb_lineno)}", True
         entry = entry.tb_next
-    place = f"{os.path.basename(code.co_filename)}:{line} in {code.co_name}"
-    if is_entered:
-        note = f"{what} raises this at {place}, for {source_of(source or current_source(2))}"
+    # Python names the function that does not take its arguments; other errors may come from what a handler does around.
+    if type(error) is TypeError and not is_entered:
+        names = {f"{getattr(function, '__qualname__', '')}()", f"{getattr(code, 'co_qualname', '')}()"}
+        if str(error).split(" ", 1)[0] in names:
+            raise TransformError(f"{what} {place} does not take its arguments: {error}") from error
+    if is_entered or code is None:
+        note = f"{what} raises this {place}, for {source_of(source or current_source(2))}"
         if note not in getattr(error, "__notes__", ()):
             error.add_note(note)
-    elif type(error) is TypeError and innermost is not None and is_internal(innermost.tb_frame.f_code):
-        # Python refuses the arguments in the caller's frame.
-        raise TransformError(f"{what} at {place} does not take its arguments: {error}") from error
 
 
-def code_of(function: object) -> CodeType | None:
-    """Returns the code of a function, of a method, or of what `partial` or `wraps` make of one; None if there is none."""
+def _called_function(rule: object) -> object:
+    """Returns the function that a call of a rule runs: of a `partial`, a method or an object that can be called.
+
+    For a function of effx's own around the user's it is the user's, which effx sets as `__wrapped__`.
+    """
     for _ in range(100):
-        for attribute in ("__wrapped__", "__func__", "func"):
-            inner = getattr(function, attribute, None)
-            if inner is not None:
-                function = inner
-                break
-        else:
-            break
-    code = getattr(function, "__code__", None)
-    return code if isinstance(code, CodeType) else None
+        code = getattr(rule, "__code__", None)
+        inner = getattr(rule, "__wrapped__", None) if code is None or is_internal(code) else None
+        if inner is None:
+            inner = rule.func if isinstance(rule, partial) else getattr(rule, "__func__", None)
+        if inner is None and code is None:
+            # The method of a class that is written in Python; C's have no code.
+            inner = next(
+                (k.__dict__["__call__"] for k in type(rule).__mro__ if "__call__" in k.__dict__), None
+            )
+            inner = inner if hasattr(inner, "__code__") else None
+        if inner is None:
+            return rule
+        rule = inner
+    return rule
 
 
 def describe_rule(rule: object) -> str:
     """Returns where a rule is defined, such as `bounds.py:12 in _`; its repr if it has no line."""
-    code = code_of(rule)
-    if code is None:
+    code = getattr(_called_function(rule), "__code__", None)
+    if not isinstance(code, CodeType):
         return repr(rule)
     return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno} in {code.co_name}"
 

@@ -230,8 +230,7 @@ def test_batches_of_some_arguments() -> None:
     np.testing.assert_array_equal(found["s"].x, [0.0, 2.0, 4.0])
     np.testing.assert_array_equal(found["s"].dx, [1.0, 1.0, 1.0])
     np.testing.assert_array_equal(found["c"].x, [2.0, 2.0, 2.0])
-    # Inside the rule one batch element's; the check of its results; the plain result at the end, of all.
-    assert lifted == [(), (3,), (3,)]
+    assert lifted == [(), (3,)]  # inside the rule one batch element's; the plain result at the end, of all
 
     none = Shapes().run(
         lambda x: effx.vmap(lambda y: pair(x, y)["s"])(enp.zeros(0)), Dual(*[enp.float32(2.0)] * 2)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import traceback
 from collections.abc import Callable
+from functools import partial, reduce, wraps
+from operator import or_
 from typing import Any
 
 import attrs
@@ -14,7 +17,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import Array, lax
-from effx.errors import NoRuleError, ShapeError, TransformError, TreeError
+from effx.errors import NoRuleError, PayloadError, ShapeError, TransformError, TreeError
 from effx.handling import (
     ArrayOperation,
     Backward,
@@ -296,17 +299,111 @@ def test_payloads_of_rank_zero_broadcast_as_values(name: str, context: str) -> N
         np.testing.assert_allclose(Gradients(3).run(g, box).dx, expected, rtol=1e-5)
 
 
-def test_a_boxed_operand_of_rank_zero_needs_a_rule_to_broadcast() -> None:
+@pytest.mark.parametrize("default", ["error", "forward", "drop", "derive"])
+@pytest.mark.parametrize("behind", [False, True], ids=["axes in front", "axes behind"])
+def test_numbers_need_no_rule_to_broadcast(default: Any, behind: bool) -> None:
+    """Whatever happens to operations without a rule; `lift` says on which side of the value's axes the others are."""
+
     @attrs.frozen
     class Only(BoxHandler[Dual]):
         def lift(self, x: Array) -> Dual:
-            return Dual(x, enp.zeros((3, *x.shape)))
+            return Dual(x, enp.zeros((*x.shape, 3) if behind else (3, *x.shape)))
 
-    Only.rule(ops.Mul)(lambda op, x, y: Dual(x.x * y.x, x.dx * y.x + x.x * y.dx))
-    box, number = Dual(enp.asarray(X), enp.eye(3)), Dual(enp.asarray(2.0), enp.ones(3))
+        def primal(self, payload: Dual) -> Array:
+            return payload.x
+
+    Only.default = default
+
+    @Only.rule(ops.Mul)
+    def _(op: ops.Mul, x: Dual, y: Dual) -> Dual:
+        a, b = (x.x[..., None], y.x[..., None]) if behind else (x.x, y.x)
+        return Dual(x.x * y.x, x.dx * b + a * y.dx)
+
+    box, number = Dual(enp.asarray(X), enp.eye(3)), Dual(enp.asarray(2.0), enp.asarray([1.0, 5.0, 7.0]))
     np.testing.assert_allclose(Only().run(lambda x: x * 2.0, box).dx, 2 * np.eye(3))
-    with pytest.raises(NoRuleError, match="broadcast_in_dim: the handler only has no rule"):
-        Only().run(lambda x, c: x * c, box, number)
+    expected = 2 * np.eye(3) + (np.outer(X, [1, 5, 7]) if behind else np.outer([1, 5, 7], X))
+    for f in (lambda x, c: x * c, lambda x, c: c * x, effx.jit(lambda x, c: x * c)):
+        np.testing.assert_allclose(Only().run(f, box, number).dx, expected)
+    np.testing.assert_allclose(
+        Only().run(lambda c: c * enp.asarray(X), number).dx,
+        np.outer(X, [1, 5, 7]) if behind else np.outer([1, 5, 7], X),
+    )
+
+
+def test_directions_that_lift_knows_nothing_of() -> None:
+    """They stand in front: of a number with arrays that have none, and with arrays that have some."""
+    tangents = make_tangents()
+    number = Dual(enp.asarray(2.0), enp.asarray([1.0, 5.0]))
+    for f in (lambda c: enp.asarray(X) * c, effx.jit(lambda c: c * enp.asarray(X))):
+        np.testing.assert_allclose(tangents().run(f, number).dx, np.outer([1, 5], X))
+    box = Dual(enp.asarray(X), enp.ones((2, 3)))
+    np.testing.assert_allclose(
+        tangents().run(lambda x, c: x * c, box, number).dx, 2.0 + np.outer([1, 5], X), rtol=1e-6
+    )
+
+
+def test_what_is_about_the_whole_array_is_not_repeated() -> None:
+    @attrs.frozen
+    class Facts:
+        on: Array
+
+    @attrs.frozen
+    class Dependence(BoxHandler[Facts]):
+        def lift(self, x: Array) -> Facts:
+            return Facts(enp.zeros(4, bool))
+
+    Dependence.rule(ops.Elementwise)(lambda op, *xs: Facts(reduce(or_, [x.on for x in xs])))
+    a, b = Facts(enp.asarray([True, False, False, False])), Facts(enp.asarray([False, True, False, False]))
+    for f in (lambda x, s: x * s, lambda x, s: enp.where(x > s, x, s)):
+        result = Dependence().run(f, a, b, like=(enp.ones(3), 1.0))
+        np.testing.assert_array_equal(result.on, [True, True, False, False])
+
+
+@attrs.frozen
+class Quantity:
+    value: Array
+    slopes: Array
+    unit: str = attrs.field(metadata={"static": True})
+
+
+def test_static_data_may_differ() -> None:
+    """It neither hides a wrong leaf nor makes a right one wrong."""
+
+    @attrs.frozen
+    class Units(BoxHandler[Quantity]):
+        def lift(self, x: Array) -> Quantity:
+            return Quantity(x, enp.zeros_like(x), "")
+
+    Units.rule(ops.Div)(lambda op, x, y: Quantity(x.value / y.value, x.slopes / y.value, ""))
+    Units.rule(ops.Mul)(lambda op, x, y: Quantity((x.value * y.value)[0], x.slopes, x.unit + y.unit))
+    metres = Quantity(enp.ones(3), enp.ones((2, 3)), "m")
+    assert Units().run(lambda a, b: a / b, metres, metres).slopes.shape == (2, 3)
+    with pytest.raises(PayloadError, match=r"mul .*gives f32\[\] in .value for a result f32\[3\]"):
+        Units().run(lambda a, b: a * b, metres, metres)
+
+
+def test_a_payload_may_gain_the_axes_of_its_operands() -> None:
+    """As a Hessian beside gradients; but not more of them."""
+
+    @attrs.frozen
+    class Second:
+        x: Array
+        h: Array
+
+    for axes, fits in (((2, 2, 3), True), ((2, 2, 2, 3), False)):
+
+        @attrs.frozen
+        class Curvature(BoxHandler[Second]):
+            def lift(self, x: Array) -> Second:
+                return Second(x, enp.zeros_like(x))
+
+        Curvature.rule(ops.Mul)(lambda op, x, y, axes=axes: Second(x.x * y.x, enp.ones(axes)))
+        box = Second(enp.asarray(X), enp.ones((2, 3)))
+        if fits:
+            assert Curvature().run(lambda x: x * x, box).h.shape == axes
+        else:
+            with pytest.raises(PayloadError, match=r"gives f32\[2,2,2,3\] in .h for a result f32\[3\]"):
+                Curvature().run(lambda x: x * x, box)
 
 
 # What is no rule, no payload, no state
@@ -457,6 +554,58 @@ def test_rules_that_do_not_take_their_arguments() -> None:
         TransformError, match=rf"^tangents: the rule for double at {LINE}<lambda> does not take"
     ):
         tangents().run(double, Dual(enp.asarray(X), enp.ones(3)))
+
+
+def test_rules_of_every_kind_of_callable() -> None:
+    """Partial functions, methods, objects, wrapped ones and those of C."""
+    box = Dual(enp.asarray(X), enp.ones(3))
+
+    class Rule:
+        def __init__(self, takes: bool) -> None:
+            self.takes = takes
+
+        def __call__(self, op: Any, *rest: Any) -> Any:
+            raise KeyError("an object")
+
+        def method(self, op: Any) -> Any:
+            return op
+
+    def wrap(function: Callable[..., Any]) -> Any:
+        @wraps(function)
+        def wrapper(op: Any, x: Any) -> Any:
+            raise KeyError("a wrapper")
+
+        return wrapper
+
+    def check(rule: Any, error: type[Exception], text: str) -> None:
+        tangents = make_tangents()
+        tangents.rule(ops.Sin)(rule)
+        with pytest.raises(error) as caught:
+            tangents().run(enp.sin, box)
+        assert re.search(text, text_of(caught.value)), text_of(caught.value)
+
+    check(Rule(True), KeyError, f"tangents: the rule for sin raises this at {LINE}__call__, for ")
+    check(partial(fail, 1), KeyError, f"tangents: the rule for sin raises this at {LINE}fail, for ")
+    check(wrap(lambda op, x: x), KeyError, f"tangents: the rule for sin raises this at {LINE}wrapper, for ")
+    check(Rule(True).method, TransformError, f"tangents: the rule for sin at {LINE}method does not take")
+    check(
+        partial(lambda op: op), TransformError, f"tangents: the rule for sin at {LINE}<lambda> does not take"
+    )
+    check(operator.add, TypeError, "tangents: the rule for sin raises this at <built-in function add>, for ")
+
+
+def test_type_errors_around_of_a_rule_are_not_its_own() -> None:
+    """Those of `lift` and of an operation's typing rule."""
+
+    @attrs.frozen
+    class Wrong(BoxHandler[Dual]):
+        def lift(self, x: Array) -> Dual:
+            return Dual(x, enp.stack(3))  # type: ignore[call-overload]  # the mistake
+
+    Wrong.rule(ops.Mul)(lambda op, x, y: x)
+    with pytest.raises(TypeError) as caught:
+        Wrong().run(lambda x: x * 2.0, Dual(enp.asarray(X), enp.ones(3)))
+    assert "does not take its arguments" not in text_of(caught.value)
 
 
 def test_a_type_error_inside_of_a_rule_is_its_own() -> None:

@@ -11,13 +11,19 @@ from operator import or_
 from types import UnionType
 from typing import Any, ClassVar, Generic, Self, Union, cast, get_args, get_origin, overload
 
+import numpy as np
 from typing_extensions import TypeVar
 
 from effx.array import Array, Box
 from effx.array.promotion import as_operand
-from effx.effects import Frame, Operation, use_frame
+from effx.effects import Frame, Operation
 from effx.errors import EscapedBoxError, PayloadError, TransformError, TreeError, describe_rule
-from effx.handlers.authoring.payload_checks import conform_payload, extra_axes, payload_pattern
+from effx.handlers.authoring.payload_checks import (
+    broadcast_payload,
+    check_payload,
+    lifted_types,
+    repeat_numbers,
+)
 from effx.handlers.authoring.rule_handler import Default, ReturnClause, RuledHandler
 from effx.handlers.authoring.rule_types import PayloadRule, SitePayloadRule
 from effx.handlers.authoring.site import Site
@@ -25,7 +31,6 @@ from effx.handlers.recursion.payloads import Rule, apply_typing_rule
 from effx.handlers.vmap.handler import apply_over_batches, identity
 from effx.ir.ops.base import Elementwise
 from effx.ir.ops.custom import NamedCall
-from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import ArrayType
 from effx.ir.values.array import Operand
 from effx.tree.prefixes import flatten_up_to
@@ -160,51 +165,57 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         """Calls a rule with payloads."""
         function, wants_site = rule
         payloads = self._operand_payloads(frame, op, operands)
-        y = function(Site(frame, op, operands), op, *payloads) if wants_site else function(op, *payloads)
+        values = [payload for payload, _ in payloads]
+        y = function(Site(frame, op, operands), op, *values) if wants_site else function(op, *values)
         types = apply_typing_rule(op, operands)
-        about = (function, [(p, x.type) for p, x in zip(payloads, operands, strict=True)])
-        if op.multiple:
-            self.check_count(op.name, y, len(types))
-            return [
-                self._check_payload(frame, op.name, p, t, about) for p, t in zip(y, types, strict=True)
-            ], types
-        return self._check_payload(frame, op.name, y, types, about), types
+        if not op.multiple:
+            return self._fit_payload(frame, op.name, function, y, types, payloads), types
+        self.check_count(op.name, y, len(types))
+        return [
+            self._fit_payload(frame, op.name, function, part, t, payloads)
+            for part, t in zip(y, types, strict=True)
+        ], types
 
     def _operand_payloads(
         self, frame: Frame, op: Operation[object], operands: tuple[Array, ...]
-    ) -> list[PyTree]:
-        """Returns the operands' payloads as rules get them.
+    ) -> list[tuple[PyTree, ArrayType]]:
+        """Returns the operands' payloads as rules get them, each with the type of what it stands for.
 
-        Elementwise operations take operands of rank 0 with others. Payloads of these that are of rank 0 too broadcast as
-        the operands do. Others would be aligned with the wrong axes, so the operand is broadcast first.
+        Elementwise operations take operands of rank 0 with others. If the payload of one had axes of its own, a rule would
+        align these with the other operands' axes, so it is repeated to their shape first.
         """
-        payloads = [x.payload if x.frame is frame else self.make_payload(x) for x in operands]  # type: ignore[attr-defined]  # a value with a frame is a Box
-        if not isinstance(op, Elementwise) or len(operands) == 1:
+        payloads = [(x.payload if x.frame is frame else self.make_payload(x), x.type) for x in operands]  # type: ignore[attr-defined]  # a value with a frame is a Box
+        if not isinstance(op, Elementwise) or all([x.shape == operands[0].shape for x in operands]):
             return payloads
-        shape: tuple[int, ...] = max([x.shape for x in operands], key=len)
-        for i, x in enumerate(operands):
-            if len(x.shape) < len(shape) and any([extra > 0 for extra in extra_axes(payloads[i], x.type)[1]]):
-                with use_frame(frame):
-                    wide = BroadcastInDim(shape, ())(x)
-                payloads[i] = self.payload(frame, wide)
+        shape = max([x.shape for x in operands], key=len)
+        for i, (payload, t) in enumerate(payloads):
+            if not t.shape:
+                wide = t.with_shape(shape)
+                repeated = broadcast_payload(frame, self.make_payload, payload, t, shape)
+                payloads[i] = (repeated, t if repeated is payload else wide)
         return payloads
 
-    def _check_payload(
+    def _fit_payload(
         self,
         frame: Frame,
         what: str,
+        rule: object,
         y: PyTree,
         t: ArrayType,
-        about: tuple[object, Sequence[tuple[PyTree, ArrayType]]],
+        operands: Sequence[tuple[PyTree, ArrayType]],
     ) -> PyTree:
-        """Returns what a rule gives for one result after a check; `about` is the rule and its operands."""
+        """Returns what a rule gives for a result of type `t`, after a check, with arrays for numbers."""
+        if self._carries_arrays and isinstance(y, int | float | complex | np.ndarray | np.generic):
+            y = as_operand(y, self.name)
         if not self._is_payload(y):
-            return y  # an array, or an error of `boxed_result`
-        rule, operands = about
-        pattern = payload_pattern(frame, self.make_payload, t)
-        return conform_payload(
-            y, t, pattern, operands, f"{self.name}: the rule for {what} ({describe_rule(rule)})"
-        )
+            return y  # a plain array, or else refused by `boxed_result`
+        if all([isinstance(x, Array) and x.type is t for x in flatten(y)[0]]):
+            return y  # nearly all; the rest costs 10 us
+        lifted = lifted_types(frame, self.make_payload, t)
+        name = f"{self.name}: the rule for {what} ({describe_rule(rule)})"
+        y = repeat_numbers(y, t, lifted, name)
+        check_payload(y, t, lifted, operands, name)
+        return y
 
     def boxed_result(self, frame: Frame, y: PyTree, t: ArrayType, what: str = "") -> Array:
         """Boxes a rule's result of type `t`; a plain array stays plain."""
@@ -289,7 +300,8 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             function: takes and returns pytrees of arrays.
             args: the arguments, with payloads for arrays that carry one; other arrays stay plain.
             like: arrays or numbers with the types that the function sees, one for each payload; one for all, or
-                a tuple, in the order of the arguments. By default the types are from `type_of`.
+                a tuple, in the order of the arguments and then of the keywords' names. By default the types are those of
+                `type_of`.
             keywords: the function's keywords, as `args`. One that is called `like` needs a function around it.
 
         Returns:
@@ -379,13 +391,10 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             [self.unstack if b else identity for b in boxed],
             stack,
         )
-        about = (
-            rule,
-            [(cast("Box", x).payload, x.type) for x, b in zip(primals, boxed, strict=True) if b],
-        )
+        operands = [(cast("Box", x).payload, x.type) for x, b in zip(primals, boxed, strict=True) if b]
         return tuple(
             [
-                self.boxed_result(frame, self._check_payload(frame, name, y, t, about), t, name)
+                self.boxed_result(frame, self._fit_payload(frame, name, rule, y, t, operands), t, name)
                 for y, t in zip(stacked, types, strict=True)
             ]
         )

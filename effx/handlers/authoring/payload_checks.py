@@ -1,12 +1,14 @@
-"""Check that the payload which a rule returns belongs to a value of the result's type.
+"""Check that a rule's payload fits the type of the result, and broadcast the payloads of operands of rank 0.
 
-What a payload looks like is the author's choice: a leaf may have further axes, one for each direction of a derivative, or
-be one number for the whole array. So `lift` says it. A leaf to which `lift` gives the type of the value must have that
-type in each payload that a rule returns, but for further axes, before or behind, that this leaf of an operand has too.
+What a payload looks like is its author's choice: a leaf may have further axes, one for each direction of a derivative, or
+be one number for the whole array. `lift` shows the choice, by the types of the leaves that it gives for a value of some
+type. A payload of another class, or with another number of leaves, is not compared with it; nor is one of a value whose
+sizes are symbols, or where `lift` reads values and so cannot be staged.
 """
 
 from collections.abc import Callable, Sequence
-from typing import cast, final
+from itertools import count, islice
+from typing import TypeAlias, cast, final
 
 import attrs
 import numpy as np
@@ -16,114 +18,160 @@ from effx.array.promotion import as_operand, broadcast_to, convert
 from effx.effects import Frame
 from effx.errors import PayloadError
 from effx.handlers.staging.stage import stage
-from effx.ir.types import ArrayType
+from effx.ir.ops.shape import BroadcastInDim
+from effx.ir.types import ArrayType, Shape
 from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import keystr
-from effx.tree.registry import PyTree, PyTreeDef, flatten
+from effx.tree.registry import PyTree, flatten
 
-__all__ = ["PayloadPattern", "conform_payload", "extra_axes", "payload_pattern"]
+__all__ = ["LiftedTypes", "broadcast_payload", "check_payload", "lifted_types", "repeat_numbers"]
+
+PayloadOfType: TypeAlias = tuple[PyTree, ArrayType]
+"""A payload, and the type of the value that it stands for."""
 
 
 @final
 @attrs.frozen
-class PayloadPattern:
-    """What `lift` makes of a plain value.
+class LiftedTypes:
+    """What `lift` makes of a value of some type.
 
     Attributes:
-        tree: the payload's structure.
-        matching: for each leaf whether it has the value's shape and dtype.
+        kind: the payload's class.
+        leaves: the types of its leaves.
     """
 
-    tree: PyTreeDef
-    matching: tuple[bool, ...]
+    kind: type[object]
+    leaves: tuple[ArrayType, ...]
+
+    def describes(self, payload: PyTree, parts: Sequence[object]) -> bool:
+        """Returns whether a payload with these leaves looks as `lift` makes them; static data may differ."""
+        return type(payload) is self.kind and len(parts) == len(self.leaves)
 
 
-def payload_pattern(frame: Frame, lift: Callable[[Array], PyTree], t: ArrayType) -> PayloadPattern | None:
-    """Returns what `lift` makes of a plain value of a type, whatever the value is; None if that can't be said.
+def lifted_types(frame: Frame, lift: Callable[[Array], PyTree], t: ArrayType) -> LiftedTypes | None:
+    """Returns what `lift` makes of a value of a type; None if nothing says it.
 
     Args:
         frame: the handler's frame, which keeps the answer.
-        lift: the handler's method.
+        lift: returns the payload of a plain value.
         t: the value's type.
     """
     if not all([isinstance(n, int) for n in t.shape]):
-        return None  # a size that is a symbol stands for the size of an array, which the payload has
-    if t not in frame.patterns:
-        frame.patterns[t] = _stage_pattern(lift, t)
-    return cast("PayloadPattern | None", frame.patterns[t])
+        return None
+    if t not in frame.lifted:
+        frame.lifted[t] = _stage_lift(lift, t)
+    return cast("LiftedTypes | None", frame.lifted[t])
 
 
-def _stage_pattern(lift: Callable[[Array], PyTree], t: ArrayType) -> PayloadPattern | None:
-    structure: PyTreeDef | None = None
+def _stage_lift(lift: Callable[[Array], PyTree], t: ArrayType) -> LiftedTypes | None:
+    kind: type[object] = object
 
     def flatten_lifted(arguments: Sequence[Array]) -> list[Array]:
-        nonlocal structure
-        parts, structure = flatten(lift(arguments[0]))
-        return [as_operand(x) for x in parts]
+        nonlocal kind
+        payload = lift(arguments[0])
+        kind = type(payload)
+        return [as_operand(x) for x in flatten(payload)[0]]
 
     try:
-        types = stage(flatten_lifted, (t,), "lift").program.out_types
-    except Exception:  # noqa: BLE001  a lift that reads the value, or that refuses plain values
+        leaves = stage(flatten_lifted, (t,), "lift").program.out_types
+    except Exception:  # noqa: BLE001  it reads the value, refuses plain values, or is wrong, which shows where it is needed
         return None
-    assert structure is not None
-    return PayloadPattern(structure, tuple([_is_alike(x, t) for x in types]))
+    return LiftedTypes(kind, leaves)
 
 
-def _is_alike(x: ArrayType, t: ArrayType) -> bool:
-    return x.shape == t.shape and x.dtype == t.dtype
+def repeat_numbers(payload: PyTree, t: ArrayType, lifted: LiftedTypes | None, what: str) -> PyTree:
+    """Returns a payload with an array of the value's shape and dtype for each number that stands in the place of one.
 
-
-def extra_axes(payload: PyTree, t: ArrayType) -> tuple[PyTreeDef, tuple[int, ...]]:
-    """Returns a payload's structure, and for each leaf how many axes more it has than the value."""
+    Args:
+        payload: what a rule returned.
+        t: the result's type.
+        lifted: what `lift` makes of a value of that type.
+        what: names the rule, for errors.
+    """
     parts, tree = flatten(payload)
-    return tree, tuple([np.ndim(x) - t.ndim if not isinstance(x, Array) else x.ndim - t.ndim for x in parts])
+    if lifted is None or not lifted.describes(payload, parts) or all([isinstance(x, Array) for x in parts]):
+        return payload
+    for i, (x, like) in enumerate(zip(parts, lifted.leaves, strict=True)):
+        if _has_shape_and_dtype(like, t) and not isinstance(x, Array):
+            x = as_operand(x, what)
+            if x.ndim == 0:
+                x = broadcast_to(convert(x, t.dtype, False) if x.type.weak else x, t.shape)
+            parts[i] = x
+    return tree.unflatten(parts)
 
 
-def conform_payload(
-    payload: PyTree,
-    t: ArrayType,
-    pattern: PayloadPattern | None,
-    operands: Sequence[tuple[PyTree, ArrayType]],
-    what: str,
-) -> PyTree:
-    """Returns a rule's payload after a check of its leaves' types, with numbers repeated to the value's shape.
+def check_payload(
+    payload: PyTree, t: ArrayType, lifted: LiftedTypes | None, operands: Sequence[PayloadOfType], what: str
+) -> None:
+    """Checks that a rule's payload fits the result's type.
+
+    A leaf to which `lift` gives the value's shape and dtype must have these; in front or behind it may have more axes, as
+    many as there are in the operands' payloads.
 
     Args:
         payload: what the rule returned.
         t: the result's type.
-        pattern: what `lift` makes of a value of that type; None to check nothing.
-        operands: the payload and the type of each operand.
+        lifted: what `lift` makes of a value of that type.
+        operands: the operands' payloads.
         what: names the rule, for errors.
 
     Raises:
-        PayloadError: a leaf does not belong to a value of that type.
+        PayloadError: a leaf does not fit.
+    """
+    parts = flatten(payload)[0]
+    if lifted is None or not lifted.describes(payload, parts):
+        return
+    for i, (x, like) in enumerate(zip(parts, lifted.leaves, strict=True)):
+        if not _has_shape_and_dtype(like, t) or not isinstance(x, Array) or _has_shape_and_dtype(x.type, t):
+            continue
+        extra = x.ndim - t.ndim
+        is_surrounded = extra > 0 and t.shape in (x.shape[extra:], x.shape[: t.ndim])
+        if x.dtype != t.dtype or not is_surrounded or extra > sum([_count_extra_axes(*p) for p in operands]):
+            path = keystr(flatten_with_path(payload)[0][i][0]) or "the payload"
+            raise PayloadError(f"{what} gives {x.type!r} in {path} for a result {t!r}")
+
+
+def _has_shape_and_dtype(x: ArrayType, t: ArrayType) -> bool:
+    return x.shape == t.shape and x.dtype == t.dtype
+
+
+def _count_extra_axes(payload: PyTree, t: ArrayType) -> int:
+    """Returns how many axes more than the value has the leaf of a payload that has most."""
+    return max([0, *[np.ndim(x) - t.ndim for x in flatten(payload)[0] if isinstance(x, Array)]])
+
+
+def broadcast_payload(
+    frame: Frame, lift: Callable[[Array], PyTree], payload: PyTree, t: ArrayType, shape: Shape
+) -> PyTree:
+    """Returns the payload of a value of rank 0, repeated to a shape.
+
+    It is left as it is where broadcasting does the same, since a leaf has no axes, or where a leaf is about the whole
+    array, since `lift` gives it the same shape for every value.
+
+    Args:
+        frame: the handler's frame.
+        lift: returns the payload of a plain value.
+        payload: the payload of a value of rank 0.
+        t: the value's type.
+        shape: the new shape of the value.
     """
     parts, tree = flatten(payload)
-    if pattern is None or tree != pattern.tree:
+    lifted = lifted_types(frame, lift, t)
+    if all([not np.ndim(x) for x in parts]) or lifted is None or not lifted.describes(payload, parts):
+        return payload
+    # Sizes that no leaf has tell the value's axes from others, which may be as long as these.
+    known = {n for leaf in lifted.leaves for n in leaf.shape}
+    sizes = tuple(islice((n for n in count(2) if n not in known), len(shape)))
+    lifted_array = lifted_types(frame, lift, t.with_shape(sizes))
+    if lifted_array is None or len(lifted_array.leaves) != len(parts):
         return payload
     is_changed = False
-    for i, (x, is_matching) in enumerate(zip(parts, pattern.matching, strict=True)):
-        if not is_matching:
+    for i, (x, scalar, array) in enumerate(zip(parts, lifted.leaves, lifted_array.leaves, strict=True)):
+        if not isinstance(x, Array) or not x.ndim or scalar.shape == array.shape:
             continue
-        if not isinstance(x, Array):
-            x = as_operand(x, what)
-            if x.ndim == 0:
-                x = broadcast_to(convert(x, t.dtype, False) if x.type.weak else x, t.shape)
-            parts[i], is_changed = x, True
-        if not _is_alike(x.type, t) and not _has_axes_of_operands(x.type, t, tree, i, operands):
-            raise PayloadError(
-                f"{what} gives {x.type!r} in {keystr(flatten_with_path(payload)[0][i][0]) or 'the payload'} for a "
-                f"result {t!r}"
-            )
+        if array.shape == (*scalar.shape, *sizes):
+            parts[i], is_changed = BroadcastInDim((*x.shape, *shape), tuple(range(x.ndim)))(x), True
+        elif array.shape == (*sizes, *scalar.shape):
+            last = tuple(range(len(shape), len(shape) + x.ndim))
+            parts[i], is_changed = BroadcastInDim((*shape, *x.shape), last)(x), True
     return tree.unflatten(parts) if is_changed else payload
-
-
-def _has_axes_of_operands(
-    x: ArrayType, t: ArrayType, tree: PyTreeDef, leaf: int, operands: Sequence[tuple[PyTree, ArrayType]]
-) -> bool:
-    """Returns whether a leaf has the value's type but for as many axes more as this leaf of an operand has."""
-    extra = x.ndim - t.ndim
-    if x.dtype != t.dtype or extra <= 0 or t.shape not in (x.shape[extra:], x.shape[: t.ndim]):
-        return False
-    structures = [extra_axes(payload, operand_type) for payload, operand_type in operands]
-    return not structures or any([s == tree and extra == counts[leaf] for s, counts in structures])

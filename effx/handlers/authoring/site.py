@@ -107,8 +107,9 @@ class Site(Generic[H, S, R_co]):
 
     @property
     def transformations(self) -> tuple[str, ...]:
-        """The derivatives and batches within the handler that perform the operation, outermost first: of "jvp", "transpose"
-        and "vmap". An operation of a backward pass has "transpose", one of the forward pass of a gradient "jvp" alone.
+        """The derivatives and batches around the operation, in and outside of the handler, outermost first: of "jvp",
+        "transpose" and "vmap". An operation of a backward pass has "transpose", one of the forward pass of a gradient "jvp"
+        alone.
         """
         return scope_transformations(full_scope())
 
