@@ -646,7 +646,7 @@ def test_errors_of_analyses() -> None:
             analysis().run(program, 1)
 
 
-class Square(UnaryOperation):
+class OwnSquare(UnaryOperation):
     """x², of which each rule is wrong in its turn."""
 
     __slots__ = ()
@@ -654,10 +654,10 @@ class Square(UnaryOperation):
 
 
 WAYS: dict[str, tuple[Any, Callable[[Any], Any], str]] = {
-    "jvp": (jvp_rule, lambda x: effx.jvp(Square(), (x,), (x,)), "jvp"),
-    "tangent": (tangent_of, lambda x: effx.jvp(Square(), (x,), (x,)), "jvp"),
-    "vmap": (vmap_rule, lambda x: effx.vmap(Square())(x), "vmap"),
-    "lowering": (emits, lambda x: effx.jit(Square())(x), "lowering to cpu"),
+    "jvp": (jvp_rule, lambda x: effx.jvp(OwnSquare(), (x,), (x,)), "jvp"),
+    "tangent": (tangent_of, lambda x: effx.jvp(OwnSquare(), (x,), (x,)), "jvp"),
+    "vmap": (vmap_rule, lambda x: effx.vmap(OwnSquare())(x), "vmap"),
+    "lowering": (emits, lambda x: effx.jit(OwnSquare())(x), "lowering to cpu"),
 }
 
 
@@ -666,16 +666,17 @@ WAYS: dict[str, tuple[Any, Callable[[Any], Any], str]] = {
 def test_errors_of_an_operations_rules(way: str) -> None:
     register, run, name = WAYS[way]
     x = enp.asarray(X)
-    emits(Square)(lambda body, op, inputs, outputs: body.name(inputs[0]))
-    register(Square)(fail)
+    emits(OwnSquare)(lambda body, op, inputs, outputs: body.name(inputs[0]))
+    register(OwnSquare)(fail)
     with pytest.raises(KeyError) as caught:
         run(x)
     assert re.search(
-        rf"{name}: the rule for square raises this at {LINE}fail, for {LINE}<lambda>", text_of(caught.value)
+        rf"{name}: the rule for own_square raises this at {LINE}fail, for {LINE}<lambda>",
+        text_of(caught.value),
     )
-    register(Square)(lambda: None)
+    register(OwnSquare)(lambda: None)
     with pytest.raises(
-        TransformError, match=rf"^{name}: the rule for square at {LINE}<lambda> does not take"
+        TransformError, match=rf"^{name}: the rule for own_square at {LINE}<lambda> does not take"
     ):
         run(x)
 

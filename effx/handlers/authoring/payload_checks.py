@@ -145,8 +145,8 @@ def broadcast_payload(
 ) -> PyTree:
     """Returns the payload of a value of rank 0, repeated to a shape.
 
-    It is left as it is where broadcasting does the same, since a leaf has no axes, or where a leaf is about the whole
-    array, since `lift` gives it the same shape for every value.
+    It is left as it is where broadcasting does the same, since its leaves have no axes. So is a leaf about the whole array,
+    to which `lift` gives the same shape for every value.
 
     Args:
         frame: the handler's frame.
@@ -165,13 +165,15 @@ def broadcast_payload(
     lifted_array = lifted_types(frame, lift, t.with_shape(sizes))
     if lifted_array is None or len(lifted_array.leaves) != len(parts):
         return payload
-    is_changed = False
-    for i, (x, scalar, array) in enumerate(zip(parts, lifted.leaves, lifted_array.leaves, strict=True)):
-        if not isinstance(x, Array) or not x.ndim or scalar.shape == array.shape:
+    leaves = list(zip(parts, lifted.leaves, lifted_array.leaves, strict=True))
+    if not any([np.ndim(x) and scalar.shape != array.shape for x, scalar, array in leaves]):
+        return payload
+    for i, (x, scalar, array) in enumerate(leaves):
+        if not isinstance(x, Array) or scalar.shape == array.shape:
             continue
         if array.shape == (*scalar.shape, *sizes):
-            parts[i], is_changed = BroadcastInDim((*x.shape, *shape), tuple(range(x.ndim)))(x), True
+            parts[i] = BroadcastInDim((*x.shape, *shape), tuple(range(x.ndim)))(x)
         elif array.shape == (*sizes, *scalar.shape):
-            last = tuple(range(len(shape), len(shape) + x.ndim))
-            parts[i], is_changed = BroadcastInDim((*shape, *x.shape), last)(x), True
-    return tree.unflatten(parts) if is_changed else payload
+            last = range(len(shape), len(shape) + x.ndim)
+            parts[i] = BroadcastInDim((*shape, *x.shape), tuple(last))(x)
+    return tree.unflatten(parts)
