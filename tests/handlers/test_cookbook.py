@@ -108,13 +108,17 @@ PROGRAMS: dict[str, tuple[Callable[[Function], Function], Callable[[Function], F
     "jit of scan of jit": (lambda f: effx.jit(scan(effx.jit(f))), scan_in_python),
 }
 
-programs = pytest.mark.parametrize("program", PROGRAMS)
 DIFFERENTIABLE = PROGRAMS | {"while_loop": (count_to_three_of_four, repeat_three_times)}
 """In reverse mode too, for which a while loop needs a bound."""
 cases = pytest.mark.parametrize(
     ("program", "shape"),
     [(program, (2, 2)) for program in PROGRAMS]
     + [(program, shape) for program in ("scan", "cond, taken", "vmap") for shape in SHAPES[:-1]],
+    ids=str,
+)
+few_cases = pytest.mark.parametrize(
+    ("program", "shape"),
+    [(program, (2, 2)) for program in PROGRAMS] + [("scan", shape) for shape in SHAPES[:-1]],
     ids=str,
 )
 
@@ -396,7 +400,7 @@ def test_taint_covers_what_changes(name: str, shape: tuple[int, ...]) -> None:
     for program in (f, effx.jit(f)):
         assert find_names(program, **values) == sorted(expected)
     for key in "xyz":
-        for scale in (-1.0, 0.0, 3.0):
+        for scale in (-1.0, 3.0):
             changed = f(**(values | {key: values[key] * scale}))
             assert key in expected or np.array_equal(changed, f(**values))
 
@@ -443,7 +447,7 @@ def is_bfloat16(x: Any) -> bool:
     return not np.any(np.asarray(x, np.float32).view(np.uint32) & 0xFFFF)
 
 
-@cases
+@few_cases
 def test_rounding_is_unbiased(program: str, shape: tuple[int, ...]) -> None:
     """Results are numbers of bfloat16, and their mean over keys is that without rounding, for a linear function."""
     make, make_in_python = PROGRAMS[program]
@@ -489,7 +493,7 @@ def test_rounding_works_inside(context: str, shape: tuple[int, ...]) -> None:
         assert np.array_equal(found, run(key, x))
 
 
-@programs
+@pytest.mark.parametrize("program", ["jit", "scan", "cond, taken", "while_loop", "vmap"])
 def test_rounding_passes_gradients(program: str) -> None:
     """The gradient of a linear function does not see that it was rounded; one inside has rounded results."""
     make, make_in_python = DIFFERENTIABLE[program]
@@ -592,7 +596,7 @@ def test_memo_keeps_effects() -> None:
     assert twice(enp.array(1.0)) == 6.0
     emit = page.memoize(lambda x: asking.emit("a", x) + asking.emit("b", x) + asking.emit("b", x))
     with pytest.raises(TransformError, match="two values are collected under the name 'b'"):
-        asking.collect(emit)(1.0)
+        asking.collect(emit)(enp.array(1.0))
 
 
 # Unroller
@@ -605,7 +609,7 @@ def count_loops(f: Function, *args: Any) -> int:
 UNROLLED = ["jit", "scan", "fori_loop", "cond, taken", "vmap", "jit of scan of jit"]
 
 
-@pytest.mark.parametrize("shape", [(0,), (1,), (2, 2)], ids=str)
+@pytest.mark.parametrize("shape", [(0,), (2, 2)], ids=str)
 @pytest.mark.parametrize("inner", ["scan", "cond, taken"])
 @pytest.mark.parametrize("program", UNROLLED)
 def test_unrolled_programs_have_no_loops(program: str, inner: str, shape: tuple[int, ...]) -> None:
@@ -698,8 +702,9 @@ PULLED: dict[str, tuple[Function, Callable[[Numbers], Numbers]]] = {
 }
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (2, 2)], ids=str)
-@pytest.mark.parametrize("name", PULLED)
+@pytest.mark.parametrize(
+    ("name", "shape"), [(name, (2, 2)) for name in PULLED] + [("scan", ()), ("scan", (0,))], ids=str
+)
 def test_cotangents_are_clipped(name: str, shape: tuple[int, ...]) -> None:
     """Gradients are those of a backward pass by hand that clips; values are not touched."""
     f, pull = PULLED[name]
@@ -878,16 +883,16 @@ def straight_loss(weights: Array, x: Array) -> Array:
 
 
 @pytest.mark.parametrize(("batch_size", "width"), [(0, 2), (1, 1), (2, 4)])
-@pytest.mark.parametrize("name", ["loss", "jit", "straight"])
+@pytest.mark.parametrize("name", ["loss", "straight"])
 def test_budget_is_kept(name: str, batch_size: int, width: int) -> None:
     """Gradients are the function's, within the budget; more bytes never mean more products."""
     page = load("Profiler", "Budgeted checkpointing")
-    f = {"loss": page.loss, "jit": effx.jit(page.loss), "straight": straight_loss}[name]
+    f = effx.jit(page.loss) if name == "loss" else straight_loss
     random = np.random.RandomState(8)
     weights = enp.array(random.normal(size=(3, width, width)).astype(np.float32))
     x = enp.array(random.normal(size=(batch_size, width)).astype(np.float32))
     expected, products = effx.grad(f, (0, 1))(weights, x), []
-    for budget in (0, 50, 96, 10**6):
+    for budget in (0, 96, 10**6):
         g = page.checkpoint_within(budget, f)
         for part, other in zip(effx.jit(effx.grad(g, (0, 1)))(weights, x), expected, strict=True):
             agree(part, other)
@@ -910,7 +915,7 @@ def test_checkpoints_work_inside(context: str) -> None:
         agree(CONTEXTS[context](gradient)(x), effx.grad(page.loss, 1)(weights, x))
 
 
-@cases
+@few_cases
 def test_checkpoints_enter_programs(program: str, shape: tuple[int, ...]) -> None:
     """Gradients of programs with loops and branches are those by complex steps."""
     make, make_in_python = DIFFERENTIABLE[program]

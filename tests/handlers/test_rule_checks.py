@@ -595,6 +595,7 @@ def test_rules_of_every_kind_of_callable() -> None:
     check(operator.add, TypeError, "tangents: the rule for sin raises this at <built-in function add>, for ")
 
 
+@pytest.mark.unguarded  # typeguard refuses the mistake first
 def test_type_errors_around_of_a_rule_are_not_its_own() -> None:
     """Those of `lift` and of an operation's typing rule."""
 
