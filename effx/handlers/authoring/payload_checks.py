@@ -2,8 +2,8 @@
 
 What a payload looks like is its author's choice: a leaf may have further axes, one for each direction of a derivative, or
 be one number for the whole array. `lift` shows the choice, by the types of the leaves that it gives for a value of some
-type. A payload of another class, or with another number of leaves, is not compared with it; nor is one of a value whose
-sizes are symbols, or where `lift` reads values and so cannot be staged.
+type. A payload with other leaves, such as one for which `lift` has None, is not compared with it; nor is one of a value
+whose sizes are symbols, or where `lift` reads values and so cannot be staged. Static data may differ.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import ArrayType, Shape
 from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import keystr
-from effx.tree.registry import PyTree, flatten
+from effx.tree.registry import KeyPath, PyTree, flatten
 
 __all__ = ["LiftedTypes", "broadcast_payload", "check_payload", "lifted_types", "repeat_numbers"]
 
@@ -36,16 +36,21 @@ class LiftedTypes:
     """What `lift` makes of a value of some type.
 
     Attributes:
-        kind: the payload's class.
-        leaves: the types of its leaves.
+        paths: the key paths of the payload's leaves.
+        leaves: their types.
     """
 
-    kind: type[object]
+    paths: tuple[KeyPath, ...]
     leaves: tuple[ArrayType, ...]
 
-    def describes(self, payload: PyTree, parts: Sequence[object]) -> bool:
-        """Returns whether a payload with these leaves looks as `lift` makes them; static data may differ."""
-        return type(payload) is self.kind and len(parts) == len(self.leaves)
+    def describes(self, payload: PyTree) -> bool:
+        """Returns whether a payload has the leaves that `lift` gives."""
+        return leaf_paths(payload) == self.paths
+
+
+def leaf_paths(payload: PyTree) -> tuple[KeyPath, ...]:
+    """Returns the key paths of a payload's leaves."""
+    return tuple([path for path, _ in flatten_with_path(payload)[0]])
 
 
 def lifted_types(frame: Frame, lift: Callable[[Array], PyTree], t: ArrayType) -> LiftedTypes | None:
@@ -64,19 +69,19 @@ def lifted_types(frame: Frame, lift: Callable[[Array], PyTree], t: ArrayType) ->
 
 
 def _stage_lift(lift: Callable[[Array], PyTree], t: ArrayType) -> LiftedTypes | None:
-    kind: type[object] = object
+    paths: tuple[KeyPath, ...] = ()
 
     def flatten_lifted(arguments: Sequence[Array]) -> list[Array]:
-        nonlocal kind
+        nonlocal paths
         payload = lift(arguments[0])
-        kind = type(payload)
+        paths = leaf_paths(payload)
         return [as_operand(x) for x in flatten(payload)[0]]
 
     try:
         leaves = stage(flatten_lifted, (t,), "lift").program.out_types
     except Exception:  # noqa: BLE001  it reads the value, refuses plain values, or is wrong, which shows where it is needed
         return None
-    return LiftedTypes(kind, leaves)
+    return LiftedTypes(paths, leaves)
 
 
 def repeat_numbers(payload: PyTree, t: ArrayType, lifted: LiftedTypes | None, what: str) -> PyTree:
@@ -89,7 +94,7 @@ def repeat_numbers(payload: PyTree, t: ArrayType, lifted: LiftedTypes | None, wh
         what: names the rule, for errors.
     """
     parts, tree = flatten(payload)
-    if lifted is None or not lifted.describes(payload, parts) or all([isinstance(x, Array) for x in parts]):
+    if lifted is None or all([isinstance(x, Array) for x in parts]) or not lifted.describes(payload):
         return payload
     for i, (x, like) in enumerate(zip(parts, lifted.leaves, strict=True)):
         if _has_shape_and_dtype(like, t) and not isinstance(x, Array):
@@ -119,7 +124,7 @@ def check_payload(
         PayloadError: a leaf does not fit.
     """
     parts = flatten(payload)[0]
-    if lifted is None or not lifted.describes(payload, parts):
+    if lifted is None or not lifted.describes(payload):
         return
     for i, (x, like) in enumerate(zip(parts, lifted.leaves, strict=True)):
         if not _has_shape_and_dtype(like, t) or not isinstance(x, Array) or _has_shape_and_dtype(x.type, t):
@@ -127,7 +132,7 @@ def check_payload(
         extra = x.ndim - t.ndim
         is_surrounded = extra > 0 and t.shape in (x.shape[extra:], x.shape[: t.ndim])
         if x.dtype != t.dtype or not is_surrounded or extra > sum([_count_extra_axes(*p) for p in operands]):
-            path = keystr(flatten_with_path(payload)[0][i][0]) or "the payload"
+            path = keystr(lifted.paths[i]) or "the payload"
             raise PayloadError(f"{what} gives {x.type!r} in {path} for a result {t!r}")
 
 
@@ -157,13 +162,13 @@ def broadcast_payload(
     """
     parts, tree = flatten(payload)
     lifted = lifted_types(frame, lift, t)
-    if all([not np.ndim(x) for x in parts]) or lifted is None or not lifted.describes(payload, parts):
+    if all([not np.ndim(x) for x in parts]) or lifted is None or not lifted.describes(payload):
         return payload
     # Sizes that no leaf has tell the value's axes from others, which may be as long as these.
     known = {n for leaf in lifted.leaves for n in leaf.shape}
     sizes = tuple(islice((n for n in count(2) if n not in known), len(shape)))
     lifted_array = lifted_types(frame, lift, t.with_shape(sizes))
-    if lifted_array is None or len(lifted_array.leaves) != len(parts):
+    if lifted_array is None or lifted_array.paths != lifted.paths:
         return payload
     leaves = list(zip(parts, lifted.leaves, lifted_array.leaves, strict=True))
     if not any([np.ndim(x) and scalar.shape != array.shape for x, scalar, array in leaves]):
