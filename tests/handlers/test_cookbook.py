@@ -118,7 +118,8 @@ cases = pytest.mark.parametrize(
 )
 few_cases = pytest.mark.parametrize(
     ("program", "shape"),
-    [(program, (2, 2)) for program in PROGRAMS] + [("scan", shape) for shape in SHAPES[:-1]],
+    [(program, (2, 2)) for program in PROGRAMS if program != "jit"]
+    + [("scan", ()), ("scan", (0,)), ("vmap", (1,))],
     ids=str,
 )
 
@@ -222,6 +223,27 @@ def test_delta_method_works_inside(context: str, shape: tuple[int, ...]) -> None
     expected = propagate_in_numpy(scan_in_python(mix_numbers), x, np.asarray(covariance))
     for part, other in zip(found, expected, strict=True):
         agree(part, other, 1e-3)
+
+
+@pytest.mark.parametrize("length", [0, 1, 3])
+def test_delta_method_scans_rows(length: int) -> None:
+    """A scan over uncertain rows has uncertain slices, and stacks its uncertain results."""
+    x, covariance = draw((length, 2)), covariance_of(2 * length)
+
+    def cumulate(x: Array) -> Any:
+        return lax.scan(lambda c, row: (c + row * c, c * row), enp.ones(2), x)[1]
+
+    def cumulate_in_numpy(x: Numbers) -> Numbers:
+        carry, rows = np.ones(2, x.dtype), []
+        for row in x:
+            rows.append(carry * row)
+            carry = carry + row * carry
+        return np.array(rows).reshape(x.shape)
+
+    propagate = load("Delta method").propagate
+    found = propagate(cumulate, enp.array(x), enp.array(covariance, enp.float32))
+    for part, expected in zip(found, propagate_in_numpy(cumulate_in_numpy, x, covariance), strict=True):
+        agree(part, expected, 1e-3)
 
 
 def test_delta_method_of_indices_and_complex_numbers() -> None:
@@ -390,8 +412,9 @@ TAINTED: dict[str, tuple[Callable[..., Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("shape", [(), (2, 2)], ids=str)
-@pytest.mark.parametrize("name", TAINTED)
+@pytest.mark.parametrize(
+    ("name", "shape"), [(name, (2, 2)) for name in TAINTED] + [("while_loop", ()), ("index", (1,))], ids=str
+)
 def test_taint_covers_what_changes(name: str, shape: tuple[int, ...]) -> None:
     """The names are those expected, and an input whose change is seen in a result is among them."""
     f, expected = TAINTED[name]
@@ -478,6 +501,24 @@ def test_one_rounding_is_as_often_up_as_it_is_near(value: float) -> None:
     assert high - low <= abs(exact) * 2.0**-7
     share = (exact - low) / (high - low)
     assert abs((results == high).mean() - share) < 6.0 * math.sqrt(share * (1.0 - share) / number)
+
+
+@pytest.mark.parametrize("program", ["straight", "jit", "scan"])
+def test_roundings_are_independent(program: str) -> None:
+    """Of two roundings of one number both go up or both down as often as they do by chance."""
+
+    def round_twice(x: Array) -> Array:
+        if program == "scan":
+            return lax.scan(lambda c, _: (c, x + 2.0**-9), 0.0, None, length=2)[1]
+        return enp.stack([x + 2.0**-9, x + 2.0**-9])
+
+    number = 4000
+    run = load("Stochastic rounding").in_bfloat16(effx.jit(round_twice) if program == "jit" else round_twice)
+    keys = effx.random.split(effx.random.key(9), number)
+    found = np.asarray(effx.jit(effx.vmap(run, in_axes=(0, None)))(keys, enp.float32(1.0)))
+    # The neighbours are 1 and 1 + 2^-7: one time in four up.
+    alike, chance = float((found[:, 0] == found[:, 1]).mean()), 0.75**2 + 0.25**2
+    assert abs(alike - chance) < 6.0 * math.sqrt(chance * (1.0 - chance) / number)
 
 
 @contexts
@@ -577,6 +618,9 @@ def test_memo_tells_operands_apart() -> None:
     memoize = load("Memo").memoize
     y = memoize(lambda x: (x * 2.0, x * 3.0, x * 2, x / 0.0, x / -0.0))(enp.array(3.0))
     assert [float(v) for v in y] == [6.0, 9.0, 6.0, math.inf, -math.inf]
+    # Arrays that nothing else keeps: a freed one's identity is soon another's.
+    fresh = memoize(lambda: [float(enp.negative(np.full(2, i, np.float32))[0]) for i in range(50)])()
+    assert fresh == [-float(i) for i in range(50)]
     many = memoize(lambda x: sum([enp.sin(x + i) for i in range(500)]))(enp.array(1.0))
     agree(many, np.sin(1.0 + np.arange(500.0)).sum(), 1e-3)
 
@@ -716,7 +760,7 @@ def test_cotangents_are_clipped(name: str, shape: tuple[int, ...]) -> None:
         found = clip_in("head", LIMIT, gradient)(x)
         agree(found[0], value)
         agree(found[1], pull(weights))
-    agree(clip_in("tail", LIMIT, run)(x)[1], slope)
+    agree(clip_in("hea", LIMIT, run)(x)[1], slope)
 
 
 @contexts
@@ -882,7 +926,7 @@ def straight_loss(weights: Array, x: Array) -> Array:
     return (x * x).sum()
 
 
-@pytest.mark.parametrize(("batch_size", "width"), [(0, 2), (1, 1), (2, 4)])
+@pytest.mark.parametrize(("batch_size", "width"), [(0, 2), (2, 4)])
 @pytest.mark.parametrize("name", ["loss", "straight"])
 def test_budget_is_kept(name: str, batch_size: int, width: int) -> None:
     """Gradients are the function's, within the budget; more bytes never mean more products."""
