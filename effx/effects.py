@@ -277,7 +277,7 @@ class Frame:
 
     __slots__ = (
         "_collected",
-        "_lifted",
+        "_lift_types",
         "_memory",
         "handler",
         "intercepts",
@@ -299,7 +299,7 @@ class Frame:
         # Made on first use: a frame is made for each eager derivative.
         self._collected: dict[str, object] | None = None
         self._memory: dict[Hashable, object] | None = None
-        self._lifted: dict[Hashable, object] | None = None
+        self._lift_types: dict[Hashable, object] | None = None
 
     @property
     def collected(self) -> dict[str, object]:
@@ -320,11 +320,11 @@ class Frame:
         return self._memory
 
     @property
-    def lifted(self) -> dict[Hashable, object]:
+    def lift_types(self) -> dict[Hashable, object]:
         """What payloads of plain values look like, by the values' types."""
-        if self._lifted is None:
-            self._lifted = {}
-        return self._lifted
+        if self._lift_types is None:
+            self._lift_types = {}
+        return self._lift_types
 
     @property
     def main(self) -> "Frame":

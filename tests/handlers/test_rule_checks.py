@@ -733,8 +733,8 @@ def test_a_function_rule_of_another_structure() -> None:
 
 
 @attrs.frozen
-class Twice(ops.HigherOrder):
-    """f(f(x)) of a program f."""
+class HoldsProgram(ops.HigherOrder):
+    """An operation with the types of a program that it holds."""
 
     program: Program
 
@@ -748,27 +748,19 @@ class Twice(ops.HigherOrder):
 
     def infer(self, *types: Any) -> Any:
         return self.program.out_types
+
+
+@attrs.frozen
+class Twice(HoldsProgram):
+    """f(f(x)) of a program f."""
 
     def decompose(self, *operands: Any) -> Any:
         return ops.Call(self.program)(*ops.Call(self.program)(*operands))
 
 
 @attrs.frozen
-class Closed(ops.HigherOrder):
+class Closed(HoldsProgram):
     """A program that only XLA enters."""
-
-    program: Program
-
-    @property
-    def programs(self) -> tuple[Program, ...]:
-        return (self.program,)
-
-    @property
-    def in_types(self) -> Any:
-        return self.program.in_types
-
-    def infer(self, *types: Any) -> Any:
-        return self.program.out_types
 
 
 def call(kind: Any, f: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -212,6 +212,8 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         if all([isinstance(x, Array) and x.type is t for x in flatten(y)[0]]):
             return y  # nearly all; the rest costs 10 us
         lifted = lifted_types(frame, self.make_payload, t)
+        if lifted is None or not lifted.describes(y):
+            return y
         name = f"{self.name}: the rule for {what} ({describe_rule(rule)})"
         y = repeat_numbers(y, t, lifted, name)
         check_payload(y, t, lifted, operands, name)

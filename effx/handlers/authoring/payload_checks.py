@@ -63,9 +63,9 @@ def lifted_types(frame: Frame, lift: Callable[[Array], PyTree], t: ArrayType) ->
     """
     if not all([isinstance(n, int) for n in t.shape]):
         return None
-    if t not in frame.lifted:
-        frame.lifted[t] = _stage_lift(lift, t)
-    return cast("LiftedTypes | None", frame.lifted[t])
+    if t not in frame.lift_types:
+        frame.lift_types[t] = _stage_lift(lift, t)
+    return cast("LiftedTypes | None", frame.lift_types[t])
 
 
 def _stage_lift(lift: Callable[[Array], PyTree], t: ArrayType) -> LiftedTypes | None:
@@ -84,18 +84,16 @@ def _stage_lift(lift: Callable[[Array], PyTree], t: ArrayType) -> LiftedTypes | 
     return LiftedTypes(paths, leaves)
 
 
-def repeat_numbers(payload: PyTree, t: ArrayType, lifted: LiftedTypes | None, what: str) -> PyTree:
+def repeat_numbers(payload: PyTree, t: ArrayType, lifted: LiftedTypes, what: str) -> PyTree:
     """Returns a payload with an array of the value's shape and dtype for each number that stands in the place of one.
 
     Args:
         payload: what a rule returned.
         t: the result's type.
-        lifted: what `lift` makes of a value of that type.
+        lifted: what `lift` makes of a value of that type, with the leaves that the payload has.
         what: names the rule, for errors.
     """
     parts, tree = flatten(payload)
-    if lifted is None or all([isinstance(x, Array) for x in parts]) or not lifted.describes(payload):
-        return payload
     for i, (x, like) in enumerate(zip(parts, lifted.leaves, strict=True)):
         if _has_shape_and_dtype(like, t) and not isinstance(x, Array):
             x = as_operand(x, what)
@@ -106,7 +104,7 @@ def repeat_numbers(payload: PyTree, t: ArrayType, lifted: LiftedTypes | None, wh
 
 
 def check_payload(
-    payload: PyTree, t: ArrayType, lifted: LiftedTypes | None, operands: Sequence[PayloadOfType], what: str
+    payload: PyTree, t: ArrayType, lifted: LiftedTypes, operands: Sequence[PayloadOfType], what: str
 ) -> None:
     """Checks that a rule's payload fits the result's type.
 
@@ -116,7 +114,7 @@ def check_payload(
     Args:
         payload: what the rule returned.
         t: the result's type.
-        lifted: what `lift` makes of a value of that type.
+        lifted: what `lift` makes of a value of that type, with the leaves that the payload has.
         operands: the operands' payloads.
         what: names the rule, for errors.
 
@@ -124,8 +122,6 @@ def check_payload(
         PayloadError: a leaf does not fit.
     """
     parts = flatten(payload)[0]
-    if lifted is None or not lifted.describes(payload):
-        return
     for i, (x, like) in enumerate(zip(parts, lifted.leaves, strict=True)):
         if not _has_shape_and_dtype(like, t) or not isinstance(x, Array) or _has_shape_and_dtype(x.type, t):
             continue

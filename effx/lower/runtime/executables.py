@@ -139,7 +139,9 @@ class Executable:
             check_runnable_device(self.name, self.devices[0])
         return cast("_jax.LoadedExecutable", self.loaded)
 
-    def can_dispatch_in_cpp(self, arrays: Sequence[ConcreteArray], given: Sequence[object] = ()) -> bool:
+    def can_dispatch_in_cpp(
+        self, arrays: Sequence[ConcreteArray], user_values: Sequence[object] = ()
+    ) -> bool:
         """Says whether C++ can dispatch the arrays without Python: they have the executable's shardings, and C++
         distinguishes their types from others.
 
@@ -149,13 +151,13 @@ class Executable:
 
         Args:
             arrays: the operands.
-            given: what the user passed for them, if that may be Python's numbers, which equal no array for C++.
+            user_values: what the user passed for them, if that may be Python's numbers, which equal no array for C++.
         """
         if not is_runnable_device(self.devices[0]):
             return False
         if self.may_fail:
             return False  # Python names the function in the error
-        compared = [x for x in given if isinstance(x, ConcreteArray)] if given else arrays
+        compared = [x for x in user_values if isinstance(x, ConcreteArray)] if user_values else arrays
         if any([x.type.dtype in _ALIKE and x.type.weak_type for x in compared]):
             return False
         one = len(self.devices) == 1
