@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, ClassVar, Generic, TypeVar, cast, final
+from weakref import WeakSet
 
 import attrs
 
@@ -719,7 +720,17 @@ class RuleTable(Generic[F]):
         find: returns the rule for an operation class, or None.
     """
 
-    __slots__ = ("_base", "_children", "_declared", "_registered", "_resolved", "_used", "find", "owner")
+    __slots__ = (
+        "__weakref__",
+        "_base",
+        "_children",
+        "_declared",
+        "_registered",
+        "_resolved",
+        "_used",
+        "find",
+        "owner",
+    )
 
     def __init__(self, owner: str, base: "RuleTable[F] | None" = None) -> None:
         self.owner = owner
@@ -731,9 +742,10 @@ class RuleTable(Generic[F]):
         # Called for each handled operation: a method in C.
         self.find: Callable[[type[Operation[object]]], F | None] = self._resolved.__getitem__
         self._base = base
-        self._children: list[RuleTable[F]] = []
+        # Weak, so that a handler class that is defined again, as in a notebook, ends.
+        self._children: WeakSet[RuleTable[F]] = WeakSet()
         if base is not None:
-            base._children.append(self)
+            base._children.add(self)
 
     def register(self, *kinds: type[Operation[object]]) -> Callable[[F], F]:
         """Registers the decorated function for operation classes, base classes or traits.

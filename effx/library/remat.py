@@ -1,7 +1,7 @@
 """Choose the residuals that a gradient saves, by operation class, name stack and size.
 
-The handler names the results to save, and `checkpoint` computes the others again in the backward pass. A loop
-is computed again as a whole: to save some residuals of each iteration, put `remat` around its body.
+The handler names the results to save, and `checkpoint` computes the others again in the backward pass. Of a loop the
+named results of all iterations are saved, stacked.
 """
 
 from collections.abc import Callable, Collection

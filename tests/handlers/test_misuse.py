@@ -82,7 +82,7 @@ def test_rules_must_give_payloads(jitted: bool) -> None:
     sin: Any = effx.jit(enp.sin) if jitted else enp.sin
     for given, said in ((None, "None of type NoneType"), (3, "3 of type int"), ("a", "'a' of type str")):
         assert message(lambda g=given: boxing(Sin, lambda op, x: g).run(sin, ONE)) == (  # type: ignore[misc]  # a default
-            f"bad: the rule for sin must give a payload of type One or an array, got {said}"
+            f"bad: the rule for sin must give an array or a payload of type One, got {said}"
         )
 
 

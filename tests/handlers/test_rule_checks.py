@@ -16,7 +16,7 @@ import pytest
 
 import effx
 import effx.numpy as enp
-from effx import Array, lax
+from effx import Array, export, lax
 from effx.errors import NoRuleError, PayloadError, ShapeError, TransformError, TreeError
 from effx.handling import (
     ArrayOperation,
@@ -87,43 +87,43 @@ WRONG: dict[str, tuple[type, Callable[..., Any], Callable[[Any], Any], str]] = {
         ops.ReduceSum,
         leave_out,
         enp.sum,
-        r"reduce_sum .*gives f32\[3\] in .dx for a result f32\[\]",
+        r"reduce_sum.*: f32\[3\] in .dx does not fit a value f32\[\]",
     ),
     "the first leaf": (
         ops.ReduceSum,
         lambda op, x: Dual(x.x, op(x.dx)),
         enp.sum,
-        r"reduce_sum .*gives f32\[3\] in .x for a result f32\[\]",
+        r"reduce_sum.*: f32\[3\] in .x does not fit a value f32\[\]",
     ),
     "an axis too few": (
         ops.Sin,
         lambda op, x: Dual(op(x.x), x.dx[0]),
         enp.sin,
-        r"sin .*gives f32\[\] in .dx for a result f32\[3\]",
+        r"sin.*: f32\[\] in .dx does not fit a value f32\[3\]",
     ),
     "another size": (
         ops.Sin,
         lambda op, x: Dual(op(x.x), x.dx[..., :2]),
         enp.sin,
-        r"sin .*gives f32\[2\] in .dx for a result f32\[3\]",
+        r"sin.*: f32\[2\] in .dx does not fit a value f32\[3\]",
     ),
     "another dtype": (
         ops.Sin,
         lambda op, x: Dual(op(x.x), x.dx.astype(enp.float16)),
         enp.sin,
-        r"sin .*gives f16\[3\] in .dx for a result f32\[3\]",
+        r"sin.*: f16\[3\] in .dx does not fit a value f32\[3\]",
     ),
     "an integer": (
         ops.Sin,
         lambda op, x: Dual(op(x.x), enp.ones(3, enp.int32)),
         enp.sin,
-        r"sin .*gives i32\[3\] in .dx for a result f32\[3\]",
+        r"sin.*: i32\[3\] in .dx does not fit a value f32\[3\]",
     ),
     "axes in another order": (
         ops.Transpose,
         leave_out,
         lambda x: enp.transpose(x * enp.ones((2, 3))),
-        r"transpose .*gives f32\[2,3\] in .dx for a result f32\[3,2\]",
+        r"transpose.*: f32\[2,3\] in .dx does not fit a value f32\[3,2\]",
     ),
 }
 
@@ -143,7 +143,7 @@ def test_a_payload_of_another_type_is_refused(mistake: str, context: str) -> Non
     tangents = make_tangents()
     tangents.rule(kind)(rule)
     if context == "vmap":  # operands of a batch have other shapes
-        text = re.sub(r"gives .*", "gives", text)
+        text = re.sub(r": .*", ": .* does not fit a value", text)
     with pytest.raises(TransformError, match=text) as caught:
         tangents().run(CONTEXTS[context](function), Dual(enp.asarray(X), enp.ones(3)))
     assert "test_rule_checks.py:" in str(caught.value)
@@ -158,7 +158,7 @@ def test_rules_of_several_results_are_checked() -> None:
         return Dual(values, x.dx), indices
 
     with pytest.raises(
-        TransformError, match=r"the rule for top_k .* gives f32\[3\] in .dx for a result f32\[2\]"
+        TransformError, match=r"the rule for top_k .*: f32\[3\] in .dx does not fit a value f32\[2\]"
     ):
         tangents().run(lambda x: lax.top_k(x, 2)[0], Dual(enp.asarray(X), enp.ones(3)))
 
@@ -171,7 +171,7 @@ def test_rules_of_functions_are_checked() -> None:
     tangents = make_tangents()
     tangents.function_rule(total)(lambda x: Dual(enp.sum(x.x), x.dx))
     with pytest.raises(
-        TransformError, match=r"the rule for total .* gives f32\[3\] in .dx for a result f32\[\]"
+        TransformError, match=r"the rule for total .*: f32\[3\] in .dx does not fit a value f32\[\]"
     ):
         tangents().run(total, Dual(enp.asarray(X), enp.ones(3)))
 
@@ -378,7 +378,7 @@ def test_static_data_may_differ() -> None:
     Units.rule(ops.Mul)(lambda op, x, y: Quantity((x.value * y.value)[0], x.slopes, x.unit + y.unit))
     metres = Quantity(enp.ones(3), enp.ones((2, 3)), "m")
     assert Units().run(lambda a, b: a / b, metres, metres).slopes.shape == (2, 3)
-    with pytest.raises(PayloadError, match=r"mul .*gives f32\[\] in .value for a result f32\[3\]"):
+    with pytest.raises(PayloadError, match=r"mul.*: f32\[\] in .value does not fit a value f32\[3\]"):
         Units().run(lambda a, b: a * b, metres, metres)
 
 
@@ -403,8 +403,127 @@ def test_a_payload_may_gain_the_axes_of_its_operands() -> None:
         if fits:
             assert Curvature().run(lambda x: x * x, box).h.shape == axes
         else:
-            with pytest.raises(PayloadError, match=r"gives f32\[2,2,2,3\] in .h for a result f32\[3\]"):
+            with pytest.raises(PayloadError, match=r": f32\[2,2,2,3\] in .h does not fit a value f32\[3\]"):
                 Curvature().run(lambda x: x * x, box)
+
+
+def make_deciding_tangents(join: Callable[[Dual, Dual], Any]) -> Any:
+    """Tangents that run all branches, since nothing says which one is chosen."""
+    tangents: Any = make_tangents("derive")
+    tangents.rule(ops.Comparison)(lambda op, x, y: Dual(op(x.x, y.x), op(x.x, y.x)))
+    tangents.rule(ops.Convert)(lambda op, x: Dual(op(x.x), op(x.dx)))
+    tangents.join = lambda self, a, b: join(a, b)
+    return tangents()
+
+
+def choose(x: Array) -> Array:
+    return lax.cond(x[0] > 1.0, lambda: x * 3.0, lambda: x)
+
+
+@pytest.mark.parametrize("through", [choose, effx.jit(choose), lambda x: effx.checkpoint(choose)(x) * 1.0])
+def test_what_join_gives_is_checked(through: Callable[[Array], Array]) -> None:
+    box = Dual(enp.asarray(X), enp.ones(3))
+    joined = make_deciding_tangents(lambda a, b: Dual(enp.maximum(a.x, b.x), 0.0)).run(through, box)  # type: ignore[arg-type]  # a number
+    np.testing.assert_array_equal(joined.x, np.maximum(X * 3, X))
+    assert joined.dx.type == array_type("float32", (3,))
+    np.testing.assert_array_equal(joined.dx, np.zeros(3))
+    for wrong, text in (
+        (
+            lambda a, b: Dual(a.x, enp.zeros(7)),
+            r"^tangents: join: f32\[7\] in .dx does not fit a value f32\[3\]",
+        ),
+        (lambda a, b: Dual(a.x, a.x > 0), r"^tangents: join: bool\[3\] in .dx does not fit a value f32\[3\]"),
+        (lambda a, b: None, r"^tangents: join must give a payload of type Dual, got None of type NoneType"),
+    ):
+        with pytest.raises(PayloadError, match=text):
+            make_deciding_tangents(wrong).run(through, box)
+
+
+def test_what_grow_gives_is_checked() -> None:
+    """In a while loop whose condition has no plain value."""
+    tangents = make_deciding_tangents(lambda a, b: a)
+    type(tangents).grow = lambda self, a, b: Dual(enp.maximum(a.x, b.x), enp.zeros(7))
+    loop = lambda x: lax.while_loop(lambda y: y[0] < 3.0, lambda y: y * 2.0, x)  # noqa: E731
+    with pytest.raises(PayloadError, match=r"^tangents: grow: f32\[7\] in .dx does not fit a value f32\[3\]"):
+        tangents.run(loop, Dual(enp.asarray(X), enp.ones(3)))
+
+
+@pytest.mark.unguarded  # typeguard refuses the number before
+def test_arguments_of_run_are_checked() -> None:
+    tangents: Any = make_tangents()()
+    x = enp.asarray(X)
+    number: Any = Dual(x, 2.0)  # type: ignore[arg-type]  # as in what rules give
+    np.testing.assert_array_equal(tangents.run(lambda y: y * y, number).dx, 4 * X)
+    several = tangents.run(lambda y: y * y, Dual(x, enp.ones((2, 3))))
+    np.testing.assert_array_equal(several.dx, np.stack([2 * X, 2 * X]))
+    for tangent, shown in ((enp.ones(4), r"f32\[4\]"), (enp.ones(3, "int32"), r"i32\[3\]")):
+        text = rf"^tangents: run: {shown} in .dx does not fit a value f32\[3\]"
+        with pytest.raises(PayloadError, match=text):
+            tangents.run(lambda y: y * y, Dual(x, tangent))
+        with pytest.raises(PayloadError, match=text):
+            tangents.run(lambda y: y["in"] * 2.0, {"in": Dual(x, tangent)})
+
+
+@pytest.mark.parametrize("name", ["function", "self"])
+def test_any_keyword_is_the_functions(name: str) -> None:
+    @attrs.frozen
+    class Nothing(InterceptHandler[None]):
+        pass
+
+    called = {"function": lambda function: function * 2.0, "self": lambda self: self * 2.0}[name]
+    tangents: Any = make_tangents()()
+    keywords: dict[str, Any] = {name: Dual(enp.asarray(X), enp.ones(3))}
+    np.testing.assert_array_equal(tangents.run(called, **keywords).x, 2 * X)
+    plain: dict[str, Any] = {name: enp.asarray(X)}
+    np.testing.assert_array_equal(Nothing().run(called, **plain), 2 * X)
+
+
+def test_numbers_from_rules_of_functions_in_batches() -> None:
+    """The rule sees one element, whose payload the number fills, before the batch is stacked."""
+
+    @named_function
+    def bend(x: Array) -> Array:
+        return enp.sin(x)
+
+    tangents: Any = make_tangents()
+    tangents.function_rule(bend)(lambda x: Dual(enp.sin(x.x), 2.0))  # type: ignore[arg-type]  # a number
+    for shape in ((4, 3), (5, 4, 3)):
+        x = np.linspace(-1.0, 1.0, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+
+        def f(y: Array) -> Array:
+            return bend(y) * y
+
+        for _ in shape[1:]:
+            f = effx.vmap(f, in_axes=1, out_axes=1)
+        value = tangents().run(effx.jit(f), Dual(enp.asarray(x), enp.ones(shape)))
+        np.testing.assert_allclose(value.dx, 2.0 * x + np.sin(x), rtol=1e-5)
+        assert value.dx.type == array_type("float32", shape)
+    tangents.function_rule(bend)(lambda x: Dual(enp.sin(x.x), enp.ones(7)))
+    with pytest.raises(
+        PayloadError, match=r"the rule for bend .*: f32\[7\] in .dx does not fit a value f32\[3\]"
+    ):
+        tangents().run(effx.vmap(bend), Dual(enp.ones((2, 3)), enp.ones((2, 3))))
+
+
+def test_payloads_of_symbolic_sizes_are_checked() -> None:
+    tangents: Any = make_tangents()
+    tangents.rule(ops.Sin)(lambda op, x: Dual(op(x.x), 2.0))  # type: ignore[arg-type]  # a number
+    tangents.rule(ops.Cos)(lambda op, x: Dual(op(x.x), enp.ones(7)))
+    example = effx.ShapeDtypeStruct(export.symbolic_shape("n"), "float32")
+    run = lambda f: effx.jit(lambda x: tangents().run(f, Dual(x, x)).dx)  # noqa: E731
+    exported = export.export(run(enp.sin))(example)
+    np.testing.assert_array_equal(exported.call(enp.ones(4)), np.full(4, 2.0))
+    with pytest.raises(PayloadError, match=r": f32\[7\] in .dx does not fit a value f32\[n\]"):
+        export.export(run(enp.cos))(example)
+
+
+def test_payloads_are_checked_where_nothing_may_be_staged() -> None:
+    tangents: Any = make_tangents()
+    tangents.rule(ops.Sin)(lambda op, x: Dual(op(x.x), 2.0))  # type: ignore[arg-type]  # a number
+    with effx.no_tracing(True):
+        np.testing.assert_array_equal(
+            tangents().run(enp.sin, Dual(enp.ones(3), enp.ones(3))).dx, np.full(3, 2.0)
+        )
 
 
 # What is no rule, no payload, no state
@@ -446,7 +565,7 @@ def test_lift_gives_a_payload() -> None:
             return a
 
     Plain.rule(ops.Mul)(lambda op, x, y: x)
-    text = r"^plain: lift must give a payload of type Dual for the plain value f32\[\]~?, got (Array|Traced)"
+    text = r"^plain: lift of the plain value f32\[\]~? must give a payload of type Dual, got (Array|Traced)"
     box = Dual(enp.asarray(1.0), enp.asarray(1.0))
     programs: list[Callable[[Any], Any]] = [
         lambda x: x * 2.0,

@@ -19,6 +19,7 @@ from effx.array.promotion import as_operand
 from effx.effects import Frame, Operation
 from effx.errors import EscapedBoxError, PayloadError, TransformError, TreeError, describe_rule
 from effx.handlers.authoring.payload_checks import (
+    PayloadOfType,
     broadcast_payload,
     check_payload,
     lifted_types,
@@ -144,9 +145,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             payload = cast("P", as_operand(cast("Operand", payload), self.name))
         if not isinstance(payload, self.payload_type):
             raise PayloadError(
-                f"{self.name}: lift must give a payload of type "
-                f"{getattr(self.payload_type, '__name__', self.payload_type)} for the plain value {x.type!r}, got "
-                f"{payload!r} of type {type(payload).__name__}"
+                f"{self.name}: lift of the plain value {x.type!r} must give {self._describe_payload(payload)}"
             )
         return payload
 
@@ -178,7 +177,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
 
     def _operand_payloads(
         self, frame: Frame, op: Operation[object], operands: tuple[Array, ...]
-    ) -> list[tuple[PyTree, ArrayType]]:
+    ) -> list[PayloadOfType]:
         """Returns the operands' payloads as rules get them, each with the type of what it stands for.
 
         Elementwise operations take operands of rank 0 with others. If the payload of one had axes of its own, a rule would
@@ -202,7 +201,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         rule: object,
         y: PyTree,
         t: ArrayType,
-        operands: Sequence[tuple[PyTree, ArrayType]],
+        operands: Sequence[PayloadOfType],
     ) -> PyTree:
         """Returns what a rule gives for a result of type `t`, after a check, with arrays for numbers."""
         if self._carries_arrays and isinstance(y, int | float | complex | np.ndarray | np.generic):
@@ -211,13 +210,36 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             return y  # a plain array, or else refused by `boxed_result`
         if all([isinstance(x, Array) and x.type is t for x in flatten(y)[0]]):
             return y  # nearly all; the rest costs 10 us
+        return self._fit_leaves(frame, f"the rule for {what} ({describe_rule(rule)})", y, t, operands)
+
+    def _fit_leaves(
+        self, frame: Frame, maker: str, payload: PyTree, t: ArrayType, operands: Sequence[PayloadOfType]
+    ) -> PyTree:
+        """Returns a payload for a value of type `t`, after a check, with arrays for numbers; `maker` begins errors, such
+        as "join".
+        """
         lifted = lifted_types(frame, self.make_payload, t)
-        if lifted is None or not lifted.describes(y):
-            return y
-        name = f"{self.name}: the rule for {what} ({describe_rule(rule)})"
-        y = repeat_numbers(y, t, lifted, name)
-        check_payload(y, t, lifted, operands, name)
-        return y
+        if lifted is None or not lifted.describes(payload):
+            return payload
+        payload = repeat_numbers(payload, t, lifted, f"{self.name}: {maker}")
+        check_payload(payload, t, lifted, operands, f"{self.name}: {maker}")
+        return payload
+
+    def box_covering_payload(
+        self, frame: Frame, method: str, payload: PyTree, t: ArrayType, parts: Sequence[PyTree]
+    ) -> Array:
+        """Boxes what `join` or `grow` gives, after a check, with arrays for numbers."""
+        if not isinstance(payload, self.payload_type) or payload is None:
+            raise PayloadError(f"{self.name}: {method} must give {self._describe_payload(payload)}")
+        operands = [(part, t) for part in parts]
+        return Box(frame, self._fit_leaves(frame, method, payload, t, operands), t)
+
+    def _describe_payload(self, y: object) -> str:
+        """Returns what is expected in the place of `y`, for errors."""
+        return (
+            f"a payload of type {getattr(self.payload_type, '__name__', self.payload_type)}, got {y!r} of type "
+            f"{type(y).__name__}"
+        )
 
     def boxed_result(self, frame: Frame, y: PyTree, t: ArrayType, what: str = "") -> Array:
         """Boxes a rule's result of type `t`; a plain array stays plain."""
@@ -231,9 +253,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             return y
         if y is None or not isinstance(y, self.payload_type):
             raise PayloadError(
-                f"{self.name}: the rule for {what} must give a payload of type "
-                f"{getattr(self.payload_type, '__name__', self.payload_type)} or an array, got {y!r} of type "
-                f"{type(y).__name__}"
+                f"{self.name}: the rule for {what} must give an array or {self._describe_payload(y)}"
             )
         return Box(frame, y, t)
 
@@ -292,6 +312,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
     def run(
         self: ReturnClause[Out],
         function: Callable[..., PyTree],
+        /,
         *args: PyTree,
         like: PyTree = None,
         **keywords: PyTree,
@@ -328,9 +349,10 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             )
         with handler.installed() as frame:
             for i, example in zip(payload_indices, examples, strict=True):
-                leaves[i] = handler._convert_leaves(leaves[i])
-                t = handler.type_of(leaves[i]) if example is None else as_operand(example, handler.name).type
-                leaves[i] = Box(frame, leaves[i], t)
+                payload = leaves[i]
+                t = handler.type_of(payload) if example is None else as_operand(example, handler.name).type
+                payload = handler._fit_leaves(frame, "run", payload, t, [(payload, t)])
+                leaves[i] = Box(frame, handler._convert_leaves(payload), t)
             boxed_args, boxed_keywords = tree.unflatten(leaves)
             results, out_tree = flatten(function(*boxed_args, **boxed_keywords))
             payloads = out_tree.unflatten(
@@ -366,10 +388,17 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         boxed = [x.frame is frame for x in primals]
         out_tree, types = function.result()
         name = getattr(function.base, "__name__", "f")
+        # The rule sees one element of the batches.
+        batch_ranks = [sum([batch.batched[i] for batch in function.batches]) for i in range(len(primals))]
+        element_types = [t.with_shape(t.shape[len(function.batches) :]) for t in types]
 
         def flat(payloads: list[PyTree]) -> list[PyTree]:
             carried = [
                 x if b else self.make_payload(cast("Array", x)) for x, b in zip(payloads, boxed, strict=True)
+            ]
+            operands = [
+                (payload, x.type.with_shape(x.type.shape[k:]))
+                for payload, x, k in zip(carried, primals, batch_ranks, strict=True)
             ]
             result = rule(*function.in_tree.unflatten(carried))
             try:
@@ -381,7 +410,10 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
                     f"{self.name}: the rule for {name} gives a result of structure "
                     f"{flatten(result, is_leaf=self._is_payload)[1]}, but the function gives {out_tree}"
                 )
-            return result_leaves
+            return [
+                self._fit_payload(frame, name, rule, y, t, operands)
+                for y, t in zip(result_leaves, element_types, strict=True)
+            ]
 
         def stack(y: PyTree) -> PyTree:
             return y if isinstance(y, Array) and not self._carries_arrays else self.stack(y)
@@ -393,13 +425,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             [self.unstack if b else identity for b in boxed],
             stack,
         )
-        operands = [(cast("Box", x).payload, x.type) for x, b in zip(primals, boxed, strict=True) if b]
-        return tuple(
-            [
-                self.boxed_result(frame, self._fit_payload(frame, name, rule, y, t, operands), t, name)
-                for y, t in zip(stacked, types, strict=True)
-            ]
-        )
+        return tuple([self.boxed_result(frame, y, t, name) for y, t in zip(stacked, types, strict=True)])
 
 
 def _runtime_class(kind: object) -> type[Any] | UnionType | None:

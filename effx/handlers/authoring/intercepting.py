@@ -100,7 +100,9 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
             return y, types
         return y if isinstance(y, Array) else self.boxed_result(frame, y, None, op.name), None
 
-    def run(self: ReturnClause[Out], function: Callable[..., PyTree], *args: PyTree, **kwargs: PyTree) -> Out:
+    def run(
+        self: ReturnClause[Out], function: Callable[..., PyTree], /, *args: PyTree, **kwargs: PyTree
+    ) -> Out:
         """Runs a function under the handler.
 
         Returns:

@@ -1,9 +1,9 @@
-"""Check that a rule's payload fits the type of the result, and broadcast the payloads of operands of rank 0.
+"""Check that payloads fit the types of their values, and broadcast the payloads of operands of rank 0.
 
 What a payload looks like is its author's choice: a leaf may have further axes, one for each direction of a derivative, or
 be one number for the whole array. `lift` shows the choice, by the types of the leaves that it gives for a value of some
-type. A payload with other leaves, such as one for which `lift` has None, is not compared with it; nor is one of a value
-whose sizes are symbols, or where `lift` reads values and so cannot be staged. Static data may differ.
+type. A payload with other leaves, such as one for which `lift` has None, is not compared with it; nor is one where `lift`
+reads values and so cannot be staged. Static data may differ.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,6 +17,7 @@ from effx.array import Array
 from effx.array.promotion import as_operand, broadcast_to, convert
 from effx.effects import Frame
 from effx.errors import PayloadError
+from effx.flags import no_tracing
 from effx.handlers.staging.stage import stage
 from effx.ir.ops.shape import BroadcastInDim
 from effx.ir.types import ArrayType, Shape
@@ -24,7 +25,14 @@ from effx.tree.mapping import flatten_with_path
 from effx.tree.prefixes import keystr
 from effx.tree.registry import KeyPath, PyTree, flatten
 
-__all__ = ["LiftedTypes", "broadcast_payload", "check_payload", "lifted_types", "repeat_numbers"]
+__all__ = [
+    "LiftedTypes",
+    "PayloadOfType",
+    "broadcast_payload",
+    "check_payload",
+    "lifted_types",
+    "repeat_numbers",
+]
 
 PayloadOfType: TypeAlias = tuple[PyTree, ArrayType]
 """A payload, and the type of the value that it stands for."""
@@ -61,8 +69,6 @@ def lifted_types(frame: Frame, lift: Callable[[Array], PyTree], t: ArrayType) ->
         lift: returns the payload of a plain value.
         t: the value's type.
     """
-    if not all([isinstance(n, int) for n in t.shape]):
-        return None
     if t not in frame.lift_types:
         frame.lift_types[t] = _stage_lift(lift, t)
     return cast("LiftedTypes | None", frame.lift_types[t])
@@ -78,25 +84,26 @@ def _stage_lift(lift: Callable[[Array], PyTree], t: ArrayType) -> LiftedTypes | 
         return [as_operand(x) for x in flatten(payload)[0]]
 
     try:
-        leaves = stage(flatten_lifted, (t,), "lift").program.out_types
+        with no_tracing(False):  # nothing that a user stages
+            leaves = stage(flatten_lifted, (t,), "lift").program.out_types
     except Exception:  # noqa: BLE001  it reads the value, refuses plain values, or is wrong, which shows where it is needed
         return None
     return LiftedTypes(paths, leaves)
 
 
-def repeat_numbers(payload: PyTree, t: ArrayType, lifted: LiftedTypes, what: str) -> PyTree:
+def repeat_numbers(payload: PyTree, t: ArrayType, lifted: LiftedTypes, maker: str) -> PyTree:
     """Returns a payload with an array of the value's shape and dtype for each number that stands in the place of one.
 
     Args:
-        payload: what a rule returned.
-        t: the result's type.
+        payload: the payload.
+        t: the value's type.
         lifted: what `lift` makes of a value of that type, with the leaves that the payload has.
-        what: names the rule, for errors.
+        maker: who made it, for errors, such as "tangents: join".
     """
     parts, tree = flatten(payload)
     for i, (x, like) in enumerate(zip(parts, lifted.leaves, strict=True)):
         if _has_shape_and_dtype(like, t) and not isinstance(x, Array):
-            x = as_operand(x, what)
+            x = as_operand(x, maker)
             if x.ndim == 0:
                 x = broadcast_to(convert(x, t.dtype, False) if x.type.weak else x, t.shape)
             parts[i] = x
@@ -104,19 +111,19 @@ def repeat_numbers(payload: PyTree, t: ArrayType, lifted: LiftedTypes, what: str
 
 
 def check_payload(
-    payload: PyTree, t: ArrayType, lifted: LiftedTypes, operands: Sequence[PayloadOfType], what: str
+    payload: PyTree, t: ArrayType, lifted: LiftedTypes, operands: Sequence[PayloadOfType], maker: str
 ) -> None:
-    """Checks that a rule's payload fits the result's type.
+    """Checks that a payload fits the type of the value that it stands for.
 
     A leaf to which `lift` gives the value's shape and dtype must have these; in front or behind it may have more axes, as
     many as there are in the operands' payloads.
 
     Args:
-        payload: what the rule returned.
-        t: the result's type.
+        payload: the payload.
+        t: the value's type.
         lifted: what `lift` makes of a value of that type, with the leaves that the payload has.
         operands: the operands' payloads.
-        what: names the rule, for errors.
+        maker: who made it, for errors, such as "tangents: join".
 
     Raises:
         PayloadError: a leaf does not fit.
@@ -129,7 +136,7 @@ def check_payload(
         is_surrounded = extra > 0 and t.shape in (x.shape[extra:], x.shape[: t.ndim])
         if x.dtype != t.dtype or not is_surrounded or extra > sum([_count_extra_axes(*p) for p in operands]):
             path = keystr(lifted.paths[i]) or "the payload"
-            raise PayloadError(f"{what} gives {x.type!r} in {path} for a result {t!r}")
+            raise PayloadError(f"{maker}: {x.type!r} in {path} does not fit a value {t!r}")
 
 
 def _has_shape_and_dtype(x: ArrayType, t: ArrayType) -> bool:

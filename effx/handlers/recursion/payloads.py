@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
-from effx.array import Array
+from effx.array import Array, Box
 from effx.array.promotion import as_operand, zeros
 from effx.effects import Frame, Handler, Operation, RuleTable, Value, no_rule_error, use_frame
 from effx.errors import TransformError, active_source, current_source, explain_rule_error
 from effx.ir.ops.control import HigherOrder
 from effx.ir.ops.custom import CustomRules
+from effx.ir.types import ArrayType
 from effx.tree.registry import PyTree, flatten
 
 R = TypeVar("R")
@@ -192,6 +193,20 @@ class PayloadHandler(Handler):
             f"{self.name}: a boxed value decides whether a loop goes on; define primal(payload) to decide by a plain "
             f"value, or grow(before, after) to go on until nothing changes"
         )
+
+    def box_covering_payload(
+        self, frame: Frame, method: str, payload: PyTree, t: ArrayType, parts: Sequence[PyTree]
+    ) -> Array:
+        """Boxes what `join` or `grow` gives; a class that knows what its payloads look like checks it.
+
+        Args:
+            frame: the handler's frame.
+            method: "join" or "grow", for errors.
+            payload: what the method gives.
+            t: the type of the value that it stands for.
+            parts: the payloads that it covers.
+        """
+        return Box(frame, payload, t)
 
     def unstack(self, payload: PyTree) -> PyTree:
         """Returns the payload of a slice, each leaf with the scanned axis in front.
