@@ -1,4 +1,4 @@
-"""docs/coverage.md says what effx lacks of jax's names and parameters, and what it lacks does not grow."""
+"""docs/tables/coverage.md says what effx lacks of jax's names and parameters, and what it lacks does not grow."""
 
 from __future__ import annotations
 

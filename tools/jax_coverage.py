@@ -1,4 +1,4 @@
-"""Compares the public names of the installed jax, and their parameters, with effx's: `docs/coverage.md`.
+"""Compares the public names of the installed jax, and their parameters, with effx's: `docs/tables/coverage.md`.
 
 python -m tools.jax_coverage            writes the page; refuses to where more is left to do than the page says
 python -m tools.jax_coverage --check    says whether the page is fresh
@@ -22,7 +22,7 @@ from types import ModuleType, SimpleNamespace
 import attrs
 import numpy as np
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "coverage.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "tables" / "coverage.md"
 TO_DO = "to do"
 PRIMITIVE = "a primitive; effx has operations (`effx.ir`)"
 INTERNAL = "internal to JAX"

@@ -1,4 +1,4 @@
-"""Renders the matrix operations x handlers, `docs/operations.md`, from the handlers' rule tables.
+"""Renders the matrix operations x handlers, `docs/tables/operations.md`, from the handlers' rule tables.
 
 python -m tools.operation_matrix        writes the page
 """
@@ -28,7 +28,7 @@ from effx.ir.ops.control import HigherOrder
 from effx.lower.text import emit
 from tools.accelerators.operations import RECORD
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "operations.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "tables" / "operations.md"
 
 TABLES: dict[str, RuleTable[Any]] = {
     "StableHLO": emit.rules,

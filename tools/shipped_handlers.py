@@ -1,6 +1,6 @@
-"""Writes the table of shipped handlers into `docs/handlers.md`: what each module does, and its lines of code.
+"""Writes the table of shipped handlers, `docs/tables/handlers.md`: what each module does, and its lines of code.
 
-python -m tools.shipped_handlers        rewrites that part of the page
+python -m tools.shipped_handlers        rewrites the page
 """
 
 from __future__ import annotations
@@ -12,8 +12,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = ROOT / "effx" / "library"
-PAGE = ROOT / "docs" / "handlers.md"
-START, END = "<!-- shipped: start -->", "<!-- shipped: end -->"
+PAGE = ROOT / "docs" / "tables" / "handlers.md"
+HEAD = """# The handlers that effx ships
+
+This page is written by `python -m tools.shipped_handlers`, and a test fails when it is stale. Each handler is a module of
+`effx.library` that imports only public names and has no rule for control flow. Lines are lines of code, without blank
+lines, comments and docstrings.
+
+"""
 SILENT = frozenset(
     {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING}
     | {tokenize.ENDMARKER}
@@ -52,41 +58,27 @@ def summary(source: str) -> str:
 
 def modules() -> dict[str, Path]:
     """Lists the library's modules by name, without the library itself."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for path in sorted(LIBRARY.rglob("*.py")):
         parts = path.relative_to(LIBRARY).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         if name:
-            found[name] = path
-    return dict(sorted(found.items()))
+            paths[name] = path
+    return dict(sorted(paths.items()))
 
 
 def render() -> str:
-    """Returns the table."""
+    """Returns the page."""
     rows = ["| module | what it does | lines |", "|---|---|---|"]
     for name, path in modules().items():
         source = path.read_text(encoding="utf-8")
         rows.append(f"| `{name}` | {summary(source).replace('|', chr(92) + '|')} | {code_lines(source)} |")
-    return "\n".join(rows)
-
-
-def written() -> str:
-    """Returns the page with the table in its place.
-
-    Raises:
-        ValueError: the page does not say where.
-    """
-    page = PAGE.read_text(encoding="utf-8")
-    before, start, rest = page.partition(START)
-    _, end, after = rest.partition(END)
-    if not start or not end:
-        raise ValueError(f"{PAGE.name}: there is no {START} with {END} behind it")
-    return f"{before}{START}\n{render()}\n{END}{after}"
+    return HEAD + "\n".join(rows) + "\n"
 
 
 def main() -> None:
     """Writes the page."""
-    PAGE.write_text(written(), encoding="utf-8")
+    PAGE.write_text(render(), encoding="utf-8")
     print(PAGE)
 
 

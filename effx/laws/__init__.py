@@ -1,7 +1,7 @@
 """The laws of effx as a public suite: strategies of arrays, operations and programs, laws, and checks to run.
 
 A law is a line of mathematics with a check that runs on random cases of hypothesis; `LAWS` has them all by
-name, docs/laws.md lists them. `check_operation`, `check_handler`, `check_transform` and `check_rules` run the
+name, docs/tables/laws.md lists them. `check_operation`, `check_handler`, `check_transform` and `check_rules` run the
 applicable laws on your own objects. A law that fails raises `LawError`, which prints the smallest case as a
 program to paste.
 

@@ -1,4 +1,4 @@
-"""The command line: the table of laws, `python -m effx.laws > docs/laws.md`, or a run against an implementation.
+"""The command line: the table of laws, `python -m effx.laws > docs/tables/laws.md`, or a run against an implementation.
 
 `python -m effx.laws --against jax --minutes 20 --law pullback_is_the_adjoint` runs the portable laws on JAX; without
 `--law` all of them.

@@ -1,4 +1,4 @@
-"""The table of laws, docs/laws.md: each with its statement and the test that holds it."""
+"""The table of laws, docs/tables/laws.md: each with its statement and the test that holds it."""
 
 from effx.laws.registry import AREAS, LAWS
 
@@ -6,7 +6,7 @@ TEST = "property_tests/test_laws.py"
 PORTABLE_TEST = "property_tests/test_portable_laws.py"
 HEAD = """# Laws
 
-Written by `python -m effx.laws > docs/laws.md`; a test fails when it is stale.
+Written by `python -m effx.laws > docs/tables/laws.md`; a test fails when it is stale.
 
 {count} laws in {areas} areas. Each is a function of `effx.laws.LAWS` that checks one case; hypothesis draws the
 cases. All run on effx itself, as `{test}::test_law[name]`; the laws of the areas that begin with
@@ -24,7 +24,7 @@ PORTABLE_HEAD = """
 `peers`): `python -m effx.laws --against jax --minutes 60` runs them there. On effx they run as
 `{test}::test_law[name]`. Their programs are random ones, and {families} families of
 expressions; a law of special points runs a table of functions. What they found is in
-[laws-against-jax.md](laws-against-jax.md).
+[laws-against-jax.md](../laws-against-jax.md).
 
 | law | statement | sources of cases |
 |---|---|---|

@@ -43,7 +43,7 @@ def test_a_name_that_is_not_there() -> None:
         ops.Nothing  # type: ignore[attr-defined]  # wrong on purpose  # noqa: B018
 
 
-PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
 PROGRAMS = [*sorted((ROOT / "effx/library").rglob("*.py")), *sorted((ROOT / "examples").rglob("*.py"))]
 
 

@@ -39,8 +39,8 @@ def test_there_are_laws_of_every_area() -> None:
 
 
 def test_the_table_is_fresh() -> None:
-    """`python -m effx.laws > docs/laws.md` writes it."""
-    assert (ROOT / "docs" / "laws.md").read_text(encoding="utf-8") == render()
+    """`python -m effx.laws > docs/tables/laws.md` writes it."""
+    assert (ROOT / "docs" / "tables" / "laws.md").read_text(encoding="utf-8") == render()
 
 
 def test_the_suite_says_what_it_needs() -> None:

@@ -11,7 +11,7 @@ import pytest
 from effx.effects import Operation
 from effx.handling import operation_classes
 from effx.ir.ops.control import HigherOrder
-from tools.shipped_handlers import PAGE, code_lines, modules, summary, written
+from tools.shipped_handlers import PAGE, code_lines, modules, render, summary
 
 MODULES = modules()
 every_module = pytest.mark.parametrize("name", MODULES)
@@ -145,4 +145,4 @@ def f(x):
 
 def test_page_is_fresh() -> None:
     """`python -m tools.shipped_handlers` writes the table."""
-    assert PAGE.read_text(encoding="utf-8") == written()
+    assert PAGE.read_text(encoding="utf-8") == render()

@@ -1,4 +1,4 @@
-"""Every handler has a treatment of every operation, and docs/operations.md lists it."""
+"""Every handler has a treatment of every operation, and docs/tables/operations.md lists it."""
 
 from __future__ import annotations
 

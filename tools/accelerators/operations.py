@@ -4,7 +4,7 @@ python -m tools.accelerators.operations {cuda,tpu} [--every N] [--only WORD] [--
 
 Prints what is refused and why, and what ends the process. A process compiles until it ends or has compiled all; the next
 one goes on behind the sample that ended it. `--record` keeps the outcomes in `tools/accelerators/operations.json`, of which
-`python -m tools.operation_matrix` makes a column of docs/operations.md.
+`python -m tools.operation_matrix` makes a column of docs/tables/operations.md.
 """
 
 from __future__ import annotations
