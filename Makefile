@@ -7,7 +7,7 @@ SOURCES := effx tests property_tests benchmarks examples tools stubs compat
 CHECKED := $(wildcard effx tests property_tests examples benchmarks tools)
 TESTED := $(wildcard tests property_tests effx README.md docs)
 
-.PHONY: help demo cluster test test-deep test-compat test-suites test-array-api test-accelerators test-gpu bench bench-compat differences lint style layers types stubs guarded suite clean
+.PHONY: help demo cluster test test-deep test-compat test-suites test-array-api test-accelerators test-gpu docs bench bench-compat differences lint style layers types stubs guarded suite clean
 .NOTPARALLEL:
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make test-array-api  the array API standard's own tests (ARRAY_API_TESTS=folder, or it is cloned)"
 	@echo "make test-accelerators  compiles for an H100 and a TPU v5e that need not be there, beside JAX"
 	@echo "make test-gpu   runs on the GPU that is here, and prints a report of values and times to send"
+	@echo "make docs       the documentation site, docs/_build/html, from an environment of its own; opened in Chromium if it is here"
 	@echo "make bench      effx against JAX, with budgets"
 	@echo "make bench-compat  JAX's libraries: time to the first step and of a step, on effx and on JAX"
 	@echo "make differences  effx against JAX on 5,000 expressions: what differs without a reason"
@@ -31,6 +32,7 @@ EXTRAS_demo := examples
 EXTRAS_test := test,interop
 EXTRAS_bench := bench
 EXTRAS_lint := lint
+EXTRAS_docs := docs
 EXTRAS_array-api := test,array-api
 EXTRAS_accelerators := test,accelerators
 EXTRAS_gpu := test,cuda$(CUDA)
@@ -96,6 +98,11 @@ test-gpu: .venv-gpu/.stamp
 	XLA_PYTHON_CLIENT_PREALLOCATE=false .venv-gpu/bin/python -m pytest -m "gpu and not deep" -n auto --tb=short \
 		--junitxml=gpu-tests.xml tests
 
+# Warnings are errors, among them links to what is not there. Notebooks run again when they or the packages have changed.
+docs: .venv-docs/.stamp
+	.venv-docs/bin/python -m sphinx -W --keep-going -j auto -q -c tools/site docs docs/_build/html
+	.venv-docs/bin/python -m tools.site.browse docs/_build/html
+
 bench: .venv-bench/.stamp
 	.venv-bench/bin/python -m benchmarks $(BENCH_FLAGS)
 
@@ -143,5 +150,5 @@ suite:
 	$(VENV)/bin/python -m pytest $(TESTED) --ignore=tests/typing $(SPREAD) -m "not deep and not guarded and not library"
 
 clean:
-	rm -rf .venv-accelerators .venv-gpu gpu-report.txt gpu-tests.xml .venv-array-api .venv-compat .venv-suites .venv-demo .venv-test .venv-bench .venv-bench-libraries .venv-lint .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv-docs docs/_build docs/reference .venv-accelerators .venv-gpu gpu-report.txt gpu-tests.xml .venv-array-api .venv-compat .venv-suites .venv-demo .venv-test .venv-bench .venv-bench-libraries .venv-lint .mypy_cache .pytest_cache .ruff_cache
 	rm -rf .import_linter_cache .hypothesis build dist examples/out benchmarks/results

@@ -15,7 +15,7 @@ import time
 import warnings
 from collections.abc import Callable
 
-__all__ = ["lazy", "loaded_values", "old_names", "start_time"]
+__all__ = ["find_homes", "lazy", "loaded_values", "old_names", "start_time"]
 
 start_time = time.time()  # later changes on disk are not in the running code
 # The loaded value of each (namespace, name): a user may have replaced it since.
@@ -36,7 +36,7 @@ def lazy(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]
 
     def load_homes() -> dict[str, tuple[str, str]]:
         if not homes:
-            homes.update(_find_homes(package))
+            homes.update(find_homes(package))
         return homes
 
     def public_names() -> list[str]:
@@ -64,7 +64,7 @@ def lazy(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]
     return find, lambda: sorted(public_names())
 
 
-def _find_homes(package: str) -> dict[str, tuple[str, str]]:
+def find_homes(package: str) -> dict[str, tuple[str, str]]:
     """Returns for each name of a namespace its module and its name there, "" for the module itself."""
     homes: dict[str, tuple[str, str]] = {}
     for node in ast.parse(pkgutil.get_data(package, "__init__.pyi") or b"").body:

@@ -23,6 +23,11 @@ REASONS: list[tuple[str, str, str]] = [
     (r"np\.spacing\(H\)", "value 0", "has the sign of the number, as NumPy's of wider floats"),
     (r"(np\.(arctan2|atan2)|lax\.atan2)\(C, C2\)", "error", "complex numbers have no quadrant, as in NumPy"),
     (
+        r"(np\.(arcsinh|asinh)|lax\.asinh)\(C\)",
+        "value 1",
+        "on its branch cut the real part has the sign of the argument's, a negative zero, as in NumPy",
+    ),
+    (
         r"np\.(equal|greater|greater_equal|less|less_equal|not_equal)\(I, 2\.5\)",
         "weak type",
         "bools are never weak",

@@ -1158,7 +1158,7 @@ class ScalarType(type):
         return isinstance(x, cls.dtype.type)
 
     def __eq__(cls, other: object) -> bool:
-        if isinstance(other, ScalarType):
+        if isinstance(other, ScalarType) or not hasattr(cls, "dtype"):  # the base class has none
             return cls is other
         try:
             return bool(cls.dtype == other)
@@ -1168,7 +1168,7 @@ class ScalarType(type):
     def __hash__(cls) -> int:
         # NumPy's dtypes and scalar classes are equal but differ in their hashes, so a set can find one of the two only:
         # the class, which this stands for, as in JAX.
-        return hash(cls.dtype.type)
+        return hash(cls.dtype.type) if hasattr(cls, "dtype") else type.__hash__(cls)
 
     def __repr__(cls) -> str:
         return f"effx.numpy.{cls.__name__}"
