@@ -26,7 +26,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 # Pages of the reference that are opened, of some 200: what is wrong there comes from one template.
 SAMPLED_PAGES = 25
-SEARCHES = {"cholesky": "cholesky", "PayloadError": "errors", "interval": "handler", "scan": "control"}
+# Words, each with a part of the address of a page that must be among the answers.
+SEARCHES = {"cholesky": "linalg", "PayloadError": "errors", "interval": "intervals", "scan": "lax.scans"}
 LOAD_SECONDS = 60
 
 

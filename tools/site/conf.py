@@ -71,6 +71,7 @@ ALIASES = {
 # The look
 html_theme = "furo"
 html_title = f"effx {release}"
+html_favicon = html_logo = "static/effx.svg"
 html_static_path = ["static"]
 html_css_files = ["effx.css"]
 html_show_sourcelink = False
