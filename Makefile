@@ -7,7 +7,7 @@ SOURCES := effx tests property_tests benchmarks examples tools stubs compat
 CHECKED := $(wildcard effx tests property_tests examples benchmarks tools)
 TESTED := $(wildcard tests property_tests effx README.md docs)
 
-.PHONY: help demo cluster test test-deep test-compat test-suites test-array-api test-accelerators test-gpu docs bench bench-compat differences lint style layers types stubs guarded suite clean
+.PHONY: help demo cluster test test-deep test-compat test-suites test-array-api test-accelerators test-gpu docs bench bench-compat differences release-check lint style layers types stubs guarded suite clean
 .NOTPARALLEL:
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make bench      effx against JAX, with budgets"
 	@echo "make bench-compat  JAX's libraries: time to the first step and of a step, on effx and on JAX"
 	@echo "make differences  effx against JAX on 5,000 expressions: what differs without a reason"
+	@echo "make release-check  builds the sdist and the wheel, and tries the wheel with each Python that is here"
 	@echo "make lint       style, layers and the count of Any"
 
 # --- environments ---------------------------------------------------------------------------------
@@ -33,6 +34,7 @@ EXTRAS_test := test,interop
 EXTRAS_bench := bench
 EXTRAS_lint := lint
 EXTRAS_docs := docs
+EXTRAS_release := release
 EXTRAS_array-api := test,array-api
 EXTRAS_accelerators := test,accelerators
 EXTRAS_gpu := test,cuda$(CUDA)
@@ -113,6 +115,10 @@ bench-compat: .venv-compat/.stamp .venv-bench-libraries/.stamp
 differences: .venv-test/.stamp
 	.venv-test/bin/python -m tools.differences
 
+# Some 30 seconds for each Python. RELEASE_FLAGS="--pythons 3.12" for one.
+release-check: .venv-release/.stamp
+	.venv-release/bin/python -m tools.release_check $(RELEASE_FLAGS)
+
 lint: .venv-lint/.stamp
 	@$(MAKE) --no-print-directory VENV=.venv-lint style layers
 
@@ -150,5 +156,5 @@ suite:
 	$(VENV)/bin/python -m pytest $(TESTED) --ignore=tests/typing $(SPREAD) -m "not deep and not guarded and not library"
 
 clean:
-	rm -rf .venv-docs docs/_build docs/reference .venv-accelerators .venv-gpu gpu-report.txt gpu-tests.xml .venv-array-api .venv-compat .venv-suites .venv-demo .venv-test .venv-bench .venv-bench-libraries .venv-lint .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv-* docs/_build docs/reference gpu-report.txt gpu-tests.xml .mypy_cache .pytest_cache .ruff_cache
 	rm -rf .import_linter_cache .hypothesis build dist examples/out benchmarks/results

@@ -32,8 +32,7 @@ from tqdm import tqdm
 import effx
 import effx.numpy as enp
 from effx import Array
-from effx.handlers.authoring.boxing import BoxHandler
-from effx.handling import ops
+from effx.handling import BoxHandler, ops
 
 PICTURE = Path(__file__).resolve().parent / "out" / "digits.png"
 WIDTHS = (64, 128, 64, 10)

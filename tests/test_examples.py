@@ -57,6 +57,16 @@ def test_eight_schools() -> None:
         assert abs(by_chain - on_grid) < tolerance, name
 
 
+def test_interval_bounds() -> None:
+    """No output leaves its bounds, and shorter intervals have narrower ones; the README has the picture."""
+    output = run("examples/interval_bounds.py")
+    assert number(r"^mean squared error <number>$", output) < 0.03
+    assert number(r"^outputs outside of their bounds: <number> of 4000$", output) == 0
+    coarse, fine = (number(rf"^{n} intervals: bounds <number> wide", output) for n in (40, 320))
+    assert fine < coarse / 5
+    assert picture_of(output).stat().st_size > 10_000
+
+
 def test_spirals() -> None:
     """Nearly all unseen points are classified right."""
     assert number(r"^accuracy on other points <number>%$", run("examples/spirals.py")) > 95.0
