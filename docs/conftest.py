@@ -1,6 +1,10 @@
-"""What every page's doctest shares: files that a page writes are gone after the test."""
+"""What every page's doctest shares: eight devices, and a folder for the files that the page writes."""
 
 from __future__ import annotations
+
+import os
+
+os.environ.setdefault("EFFX_NUM_CPU_DEVICES", "8")
 
 from pathlib import Path
 

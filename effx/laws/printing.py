@@ -16,6 +16,8 @@ from effx.array import Array
 from effx.ir.program import Program
 from effx.ir.types import ArrayType
 
+# Namespaces whose names do not move.
+PUBLIC = ("effx.handling.ops", "effx.handling", "effx.laws")
 PREAMBLE = (
     "import numpy as np",
     "import effx",
@@ -120,6 +122,8 @@ class SourcePrinter:
         for part in name.split("."):
             here = getattr(here, part, None)
         top = name.split(".")[0]
+        if (module or "").startswith("effx."):  # by its public name, which stays where it is
+            module = next((m for m in PUBLIC if getattr(sys.modules.get(m), top, None) is value), module)
         if here is value and module != "__main__":
             self._import(f"from {module} import {top}")
         else:

@@ -230,7 +230,8 @@ def test_batches_of_some_arguments() -> None:
     np.testing.assert_array_equal(found["s"].x, [0.0, 2.0, 4.0])
     np.testing.assert_array_equal(found["s"].dx, [1.0, 1.0, 1.0])
     np.testing.assert_array_equal(found["c"].x, [2.0, 2.0, 2.0])
-    assert lifted == [(), (3,)]  # inside the rule one batch element's; the plain result at the end, of all
+    assert {*lifted[:-1]} == {()}  # inside the rule one batch element's
+    assert lifted[-1] == (3,)  # the plain result at the end, of all
 
     none = Shapes().run(
         lambda x: effx.vmap(lambda y: pair(x, y)["s"])(enp.zeros(0)), Dual(*[enp.float32(2.0)] * 2)

@@ -417,6 +417,25 @@ def test_a_wrong_custom_rule() -> None:
         check_rules(fourth, F64, examples=10)
     assert found.value.law == "backward_rules_are_adjoint"
 
+    # Right for small tangents and cotangents, and bounded beyond.
+    @effx.custom_vjp
+    def bounded(x: Array) -> Array:
+        return x * 1.0
+
+    bounded.defvjp(lambda x: (bounded(x), None), lambda _, ct: (enp.clip(ct, -1.0, 1.0),))
+    with pytest.raises(LawError) as found:
+        check_rules(bounded, F64, examples=10)
+    assert found.value.law == "backward_rules_are_linear"
+
+    @effx.custom_jvp
+    def saturated(x: Array) -> Array:
+        return x * 1.0
+
+    saturated.defjvps(lambda dx, y, x: enp.clip(dx, -1.0, 1.0))
+    with pytest.raises(LawError) as found:
+        check_rules(saturated, F64, examples=10, skip=["backward_rules_are_adjoint"])
+    assert found.value.law == "forward_rules_are_linear"
+
 
 def half_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
     """The gradient, but that only the first result counts."""

@@ -3,8 +3,8 @@
 What a payload looks like is its author's choice: a leaf may have further axes, one for each direction of a derivative, or
 be one number for the whole array. `lift` shows the choice, by the types of the leaves that it gives for a value of some
 type. A payload with other leaves, such as one for which `lift` has None, is not compared with it; nor is one where `lift`
-reads values and so cannot be staged. Where sizes are symbols, leaves may be longer than the value, as padded ones are. Static
-data may differ.
+reads values and so cannot be staged. Where sizes are symbols, leaves may be longer than the value, as padded ones are.
+Static data may differ.
 """
 
 from collections.abc import Callable, Sequence

@@ -236,6 +236,31 @@ def backward_rules_are_adjoint(f: Callable[..., PyTree], xs: Points) -> None:
     assert abs(left - right) <= 1e-5 * max(1.0, abs(left)), (left, right)
 
 
+# Far from 1, so that a rule which bounds or rounds what it gets is seen.
+SCALES = (-1e3, 1e-3)
+
+
+@law(RULES, "the rule's tangent along c v = c (its tangent along v), for c far from 1 too", RULED)
+def forward_rules_are_linear(f: Callable[..., PyTree], xs: Points) -> None:
+    vs = directions(xs)
+    tangents = forward_mode(f, xs, vs)
+    for c in SCALES if tangents is not None else ():
+        scaled = forward_mode(f, xs, [v * c for v in vs])
+        assert tangents is not None and scaled is not None
+        same([dy / c for dy in leaves(scaled[1])], leaves(tangents[1]), 1e-9)
+
+
+@law(RULES, "the rule's cotangent of c ct = c (its cotangent of ct), for c far from 1 too", RULED)
+def backward_rules_are_linear(f: Callable[..., PyTree], xs: Points) -> None:
+    ys, pull = effx.vjp(f, *xs)
+    cts = directions(leaves(ys), 3)
+    structure = tree.structure(ys)
+    want = leaves(pull(structure.unflatten(list(cts))))
+    for c in SCALES:
+        scaled = leaves(pull(structure.unflatten([ct * c for ct in cts])))
+        same([dx / c for dx in scaled], want, 1e-9)
+
+
 @law(RULES, "grad f under jit, vmap, scan and checkpoint = grad f", RULED)
 def rules_work_under_transformations(f: Callable[..., PyTree], xs: Points) -> None:
     indices = tuple(range(len(xs)))

@@ -66,7 +66,7 @@ def run_laws(
         write: takes the report, text by text.
 
     Raises:
-        TransformError: there is no law of a name.
+        TransformError: there is no law, or no source, of a name.
 
     >>> from effx.laws.portable.peers import of_effx
     >>> tallies = run_laws(of_effx(), 0, ["jit_keeps_values"], 1, ["sums"], write=lambda text: None)
@@ -76,6 +76,9 @@ def run_laws(
     laws = choose_laws(implementation, names)
     tallies = {law.name: Tally() for law in laws}
     sources = [(law, s) for law in laws for s in law.sources(implementation) if not only or s in only]
+    unknown = set(only) - {source for law in laws for source in law.sources(implementation)}
+    if unknown:
+        raise TransformError(f"laws: there is no source of cases {', '.join(map(repr, sorted(unknown)))}")
     # Every source of one kind after the other would leave some laws for later rounds, which may not come.
     sources.sort(key=lambda pair: list(pair[0].sources(implementation)).index(pair[1]))
     for law, _ in sources:
