@@ -250,6 +250,8 @@ def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == error
     assert main(["--against", "effx", "--law", "gravity"]) == 2
     assert capsys.readouterr().err.endswith("; got 'gravity'\n")
+    assert main(["--against", "effx", "--law", "vmap_nests", "--source", "nothing"]) == 2
+    assert capsys.readouterr().err == "laws: there is no source of cases 'nothing'\n"
 
 
 def test_names_are_known() -> None:
