@@ -425,7 +425,7 @@ def test_what_join_gives_is_checked(through: Callable[[Array], Array]) -> None:
     box = Dual(enp.asarray(X), enp.ones(3))
     joined = make_deciding_tangents(lambda a, b: Dual(enp.maximum(a.x, b.x), 0.0)).run(through, box)  # type: ignore[arg-type]  # a number
     np.testing.assert_array_equal(joined.x, np.maximum(X * 3, X))
-    assert joined.dx.type == array_type("float32", (3,))
+    assert joined.dx.type == array_type(np.dtype("float32"), (3,))
     np.testing.assert_array_equal(joined.dx, np.zeros(3))
     for wrong, text in (
         (
@@ -497,7 +497,7 @@ def test_numbers_from_rules_of_functions_in_batches() -> None:
             f = effx.vmap(f, in_axes=1, out_axes=1)
         value = tangents().run(effx.jit(f), Dual(enp.asarray(x), enp.ones(shape)))
         np.testing.assert_allclose(value.dx, 2.0 * x + np.sin(x), rtol=1e-5)
-        assert value.dx.type == array_type("float32", shape)
+        assert value.dx.type == array_type(np.dtype("float32"), shape)
     tangents.function_rule(bend)(lambda x: Dual(enp.sin(x.x), enp.ones(7)))
     with pytest.raises(
         PayloadError, match=r"the rule for bend .*: f32\[7\] in .dx does not fit a value f32\[3\]"

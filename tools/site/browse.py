@@ -34,7 +34,7 @@ LOAD_SECONDS = 60
 class QuietRequestHandler(SimpleHTTPRequestHandler):
     """Serves files without a line for each."""
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class's name
         """Writes nothing."""
 
 
@@ -68,14 +68,16 @@ def open_browser(browser: str, driver: str) -> Iterator[webdriver.Chrome]:
 
 def read_console(chrome: webdriver.Chrome) -> list[str]:
     """Returns the warnings and errors that pages have written since the last call."""
-    entries: list[dict[str, Any]] = chrome.get_log("browser")  # type: ignore[no-untyped-call]  # selenium's
+    entries: list[dict[str, Any]] = chrome.get_log("browser")
     return [entry["message"] for entry in entries if entry["level"] in ("WARNING", "SEVERE")]
 
 
 def list_pages(chrome: webdriver.Chrome, address: str) -> list[str]:
     """Returns the addresses of the pages that the navigation of the first page links to."""
     chrome.get(f"{address}/index.html")
-    links = [a.get_attribute("href") for a in chrome.find_elements(By.CSS_SELECTOR, ".sidebar-tree a.reference")]
+    links = [
+        a.get_attribute("href") for a in chrome.find_elements(By.CSS_SELECTOR, ".sidebar-tree a.reference")
+    ]
     return list(dict.fromkeys([link.partition("#")[0] for link in links if link]))
 
 
@@ -131,7 +133,9 @@ def main() -> int:
     browser = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     driver = os.environ.get("CHROMEDRIVER") or shutil.which("chromedriver")
     if browser is None or driver is None:
-        print("the pages were not opened: chromium and chromedriver are not here (Debian: chromium, chromium-driver)")
+        print(
+            "the pages were not opened: chromium and chromedriver are not here (Debian: chromium, chromium-driver)"
+        )
         return 0
     count, problems = check_site(folder, browser, driver)
     print(json.dumps({"pages": count, "searches": len(SEARCHES), "problems": problems}, indent=1))

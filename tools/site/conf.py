@@ -5,6 +5,7 @@ each and loads namespaces on first use, which static readers do not see; noteboo
 a cell that fails fails the build.
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -78,6 +79,11 @@ html_show_sourcelink = False
 html_copy_source = False
 
 
+def trim_code_blocks(app: Sphinx, page: str, source: list[str]) -> None:
+    """Removes the empty line before the end of a block, by which doctest knows where an output ends."""
+    source[0] = re.sub(r"(^```python\n.*?)\n+(^```$)", r"\1\n\2", source[0], flags=re.DOTALL | re.MULTILINE)
+
+
 def name_type_aliases(
     app: Sphinx, what: str, name: str, obj: object, options: object, signature: str | None, result: str | None
 ) -> tuple[str | None, str | None]:
@@ -101,5 +107,6 @@ def convert_docstring(
 def setup(app: Sphinx) -> None:
     """Has the pages of the reference written before Sphinx looks for pages."""
     write_reference(Path(app.srcdir) / "reference")
+    app.connect("source-read", trim_code_blocks)
     app.connect("autodoc-process-signature", name_type_aliases)
     app.connect("autodoc-process-docstring", convert_docstring, priority=100)

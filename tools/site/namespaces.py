@@ -119,8 +119,8 @@ GROUPS: dict[str, dict[str, str]] = {
         ),
         "Rules of operations": (
             "jvp_rule jvp_tuple_rule Tangent tangent_of transpose_rule transpose_tuple_rule Cotangent LinearOperand "
-            "vmap_rule vmap_tuple_rule Vmap materialize masked_form reference_rule reference_tuple_rule Reference decomposes "
-            "emits Body register_ffi_target lapack_target"
+            "vmap_rule vmap_tuple_rule Vmap materialize masked_form reference_rule reference_tuple_rule Reference "
+            "decomposes emits Body register_ffi_target lapack_target"
         ),
         "Named functions": "named_function",
         "Programs and analyses": (
@@ -245,7 +245,9 @@ def load_namespace(name: str) -> Namespace:
         groups = (Group("", tuple(names)),)
     shown = [n for group in groups for n in group.names]
     if public and sorted(shown) != sorted(names):
-        raise ValueError(f"{name}: the groups differ from the public names in {sorted(set(shown) ^ set(names))}")
+        raise ValueError(
+            f"{name}: the groups differ from the public names in {sorted(set(shown) ^ set(names))}"
+        )
     return Namespace(module, groups)
 
 

@@ -35,14 +35,21 @@ def write_reference(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     described: dict[int, str] = {}
-    index = [*title("API reference", "="), "Every public name, with its signature, and examples that ran.", ""]
+    index = [
+        *title("API reference", "="),
+        "Every public name, with its signature, and examples that ran.",
+        "",
+    ]
     for section, names in SECTIONS.items():
         index += [*title(section, "-"), *toctree(names)]
         index += [".. list-table::", "   :widths: 30 70", ""]
         for name in names:
             namespace = load_namespace(name)
             write_namespace(folder, namespace, described)
-            index += [f"   * - :doc:`{name}`", f"     - {as_rst(first_sentence(inspect.getdoc(namespace.module) or ''))}"]
+            index += [
+                f"   * - :doc:`{name}`",
+                f"     - {as_rst(first_sentence(inspect.getdoc(namespace.module) or ''))}",
+            ]
         index.append("")
     (folder / "index.rst").write_text("\n".join(index) + "\n", encoding="utf-8")
 
@@ -109,7 +116,12 @@ def write_entries(namespace: Namespace, group: Group, described: dict[int, str])
         full = f"{namespace.name}.{name}"
         origin = getattr(value, "__module__", None) or ""
         if inspect.isclass(value) and id(value) in described:
-            yield from (f".. py:class:: {name}", "   :no-index:", "", f"   The class :py:obj:`{described[id(value)]}`.")
+            yield from (
+                f".. py:class:: {name}",
+                "   :no-index:",
+                "",
+                f"   The class :py:obj:`{described[id(value)]}`.",
+            )
         elif inspect.isclass(value) and not origin.startswith("effx"):
             yield from (f".. py:class:: {name}", "", f"   The class ``{origin}.{value.__qualname__}``.")
         elif inspect.isclass(value):
@@ -117,11 +129,20 @@ def write_entries(namespace: Namespace, group: Group, described: dict[int, str])
             yield f".. autoclass:: {full}"
             yield "   :no-members:" if issubclass(value, BaseException) else "   :members:"
         elif inspect.isroutine(value) and not origin.startswith("effx"):
-            yield from (f".. py:function:: {name}(...)", "", f"   The function ``{value.__qualname__}`` of {origin or 'Python'}.")
+            owner = origin or "Python"
+            yield from (
+                f".. py:function:: {name}(...)",
+                "",
+                f"   The function ``{value.__qualname__}`` of {owner}.",
+            )
         elif inspect.isroutine(value) or is_function_object(value):
             yield f".. autofunction:: {full}"
         else:
-            yield from (f".. py:data:: {name}", "", *indent(convert_sections(data_docstring(namespace, name))))
+            yield from (
+                f".. py:data:: {name}",
+                "",
+                *indent(convert_sections(data_docstring(namespace, name))),
+            )
         yield ""
 
 
@@ -136,7 +157,7 @@ def indent(text: str) -> list[str]:
 
 
 def data_docstring(namespace: Namespace, name: str) -> str:
-    """Returns the text about a value: the string behind its assignment, or else that of the object, or its type and value."""
+    """Returns the text about a value: the string behind its assignment, or that of the object, or its type and value."""
     value = getattr(namespace.module, name)
     if isinstance(value, Flag | FlagGroup):
         return value.doc
@@ -144,13 +165,13 @@ def data_docstring(namespace: Namespace, name: str) -> str:
     if Path(module.__file__ or "").with_suffix(".pyi").is_file():
         home, attribute = find_homes(namespace.name)[name]
         module = importlib.import_module(home)
-    statements = ast.parse(inspect.getsource(module)).body
-    for statement, following in pairwise(statements):
-        targets = statement.targets if isinstance(statement, ast.Assign) else ()
-        target = statement.target if isinstance(statement, ast.AnnAssign) else next(iter(targets), None)
-        if isinstance(target, ast.Name) and target.id == attribute and isinstance(following, ast.Expr):
-            if isinstance(following.value, ast.Constant) and isinstance(following.value.value, str):
-                return inspect.cleandoc(following.value.value)
+    for statement, following in pairwise(ast.parse(inspect.getsource(module)).body):
+        match statement, following:
+            case (
+                (ast.Assign(targets=[ast.Name(id=target)]) | ast.AnnAssign(target=ast.Name(id=target))),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ) if target == attribute:
+                return inspect.cleandoc(text)
     if describe(value):
         return inspect.getdoc(value) or ""
     shown = repr(value)
@@ -159,7 +180,9 @@ def data_docstring(namespace: Namespace, name: str) -> str:
 
 def is_function_object(value: object) -> bool:
     """Returns whether an object is called as a function and documented as one, such as a ufunc."""
-    return get_origin(value) is None and callable(value) and hasattr(value, "__name__") and describe(value) != ""
+    return (
+        get_origin(value) is None and callable(value) and hasattr(value, "__name__") and describe(value) != ""
+    )
 
 
 def title(text: str, underline: str) -> list[str]:
