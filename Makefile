@@ -102,7 +102,7 @@ test-gpu: .venv-gpu/.stamp
 
 # Warnings are errors, among them links to what is not there. Notebooks run again when they or the packages have changed.
 docs: .venv-docs/.stamp
-	.venv-docs/bin/python -m sphinx -W --keep-going -j auto -q -c tools/site docs docs/_build/html
+	.venv-docs/bin/python -m sphinx -W --keep-going -q -c tools/site docs docs/_build/html
 	.venv-docs/bin/python -m tools.site.browse docs/_build/html
 
 bench: .venv-bench/.stamp

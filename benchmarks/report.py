@@ -6,6 +6,7 @@ import json
 import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Literal, TypeAlias, final
@@ -99,9 +100,20 @@ def failed(rows: Sequence[Row]) -> bool:
     return any(row.verdict in ("FAIL", "ERROR") for row in rows)
 
 
+def describe_processor() -> str:
+    """The processor's name, where the system says it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+
+
 def write(rows: Sequence[Row], names: Sequence[str], file: str = "latest") -> Path:
     """Write everything measured to benchmarks/results/, by default to latest.json."""
     record = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "processor": describe_processor(),
         "python": platform.python_version(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),
