@@ -93,8 +93,8 @@ def render(record: Mapping[str, Any]) -> str:
     parts = [
         "# Benchmarks\n",
         (
-            "This page is written by `python -m benchmarks.page` from the last `make bench`. effx and JAX ran in turns in one "
-            "process; a time is the median, a ratio effx's over JAX's, so below 1 effx takes less.\n"
+            "This page is written by `python -m benchmarks.page` from the last `make bench`. effx and JAX ran in turns in "
+            "one process; a time is the median, a ratio effx's over JAX's, so below 1 effx takes less.\n"
         ),
         (
             f"Measured on {record['date']}: {record['processor']}, {record['cores']} cores, Python {record['python']}, JAX "
@@ -105,8 +105,8 @@ def render(record: Mapping[str, Any]) -> str:
         *summary,
         "",
         (
-            "Tracing and lowering are effx's own work; a first call is nearly all XLA's compilation, and a run XLA's program. "
-            "Rows whose handlers JAX has not are compared with effx without them.\n"
+            "Tracing and lowering are effx's own work; a first call is nearly all XLA's compilation, and a run XLA's "
+            "program. Rows whose handlers JAX has not are compared with effx without them.\n"
         ),
     ]
     for kind, of_kind in by_kind.items():
