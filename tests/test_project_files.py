@@ -109,13 +109,6 @@ def test_every_target_for_people_has_a_help_line() -> None:
     assert helped <= make_targets()
 
 
-def test_clean_removes_every_environment() -> None:
-    """Each environment that a target makes is one that `make clean` removes."""
-    environments = set(re.findall(r"^[a-z-]+:(?: \.venv-[\w-]+/\.stamp)+", read("Makefile"), re.MULTILINE))
-    names = {name for line in environments for name in re.findall(r"\.venv-[\w-]+", line)}
-    assert names <= set(re.findall(r"\.venv-[\w-]+", read_recipe("clean")))
-
-
 def test_pre_commit_runs_what_make_style_runs() -> None:
     """The hook is a make target that runs `style`, which runs ruff and the count of Any."""
     entries = re.findall(
