@@ -251,6 +251,41 @@ def test_marks_go_to_all_arrays_of_a_payload(handler: Forwarding, jitted: bool) 
     np.testing.assert_allclose(got, effx.jvp(f, (0.5,), (1.0,))[1], rtol=1e-5)
 
 
+@pytest.mark.parametrize("handler", [Forwarding(), Refusing()], ids=repr)
+@pytest.mark.parametrize("dtype", [None, "float32"])
+def test_a_weak_type_ends_without_a_rule(handler: Forwarding, dtype: str | None) -> None:
+    """The carry of a loop over arrays is not weak, so a number is converted before it."""
+
+    def f(x: Any) -> Any:
+        return lax.scan(lambda c, k: (enp.sin(c) * k, c), x, enp.asarray([1.0, 2.0, 3.0]))[0]
+
+    def slope(x: Any) -> Any:
+        return handler.run(f, Dual(x, enp.ones_like(x)))
+
+    for g in (slope, jit(slope), effx.vmap(slope, axis_size=2, in_axes=None)):
+        dual = g(enp.asarray(0.5, dtype))
+        np.testing.assert_allclose(
+            dual.dx, effx.jvp(f, (0.5,), (1.0,))[1] * np.ones(dual.dx.shape), rtol=1e-5
+        )
+        assert not dual.x.type.weak and not dual.dx.type.weak
+
+
+def test_a_weak_type_ends_in_leaves_of_the_values_dtype() -> None:
+    @attrs.frozen
+    class Counted:
+        x: Array
+        count: Array
+
+    @attrs.frozen
+    class Count(BoxHandler[Counted]):
+        def lift(self, x: Array) -> Counted:
+            return Counted(x, enp.int32(0))
+
+    x = Counted(enp.asarray(0.5), enp.int32(7))
+    last = Count().run(lambda y: y.astype("float32"), x)
+    assert (last.x.type.weak, last.count.dtype, int(last.count)) == (False, np.int32, 7)
+
+
 def test_marks_are_covered() -> None:
     table = coverage(Refusing)
     assert (table[OptimizationBarrier].how, table[CheckpointName].how) == ("recursion", "recursion")

@@ -11,7 +11,7 @@ from effx.effects import Effect, Frame, Label, Operation, RuleTable, check_rule,
 from effx.errors import NoRuleError, TransformError, explain_rule_error
 from effx.handlers.authoring.step_through import step_through
 from effx.handlers.recursion import PayloadHandler
-from effx.handlers.recursion.marks import MARK_OPERATIONS, mark_payloads
+from effx.handlers.recursion.marks import is_mark, mark_payloads
 from effx.handlers.recursion.payloads import Rule
 from effx.ir.ops.base import ArrayOperation, Binary, Elementwise, TupleOperation, Unary
 from effx.ir.ops.collective import Collective
@@ -177,7 +177,7 @@ class RuledHandler(PayloadHandler, Generic[S]):
         )
         if self.steps and isinstance(op, HigherOrder) and not may_be_ruled:
             return cast("R", step_through(frame, op, operands))
-        if isinstance(op, MARK_OPERATIONS):
+        if is_mark(op, operands):
             return cast("R", mark_payloads(frame, op, operands))
         result = super().otherwise(frame, op, operands)
         holds_programs = isinstance(op, HigherOrder)
