@@ -267,7 +267,7 @@ def test_a_weak_type_ends_without_a_rule(handler: Forwarding, dtype: str | None)
         np.testing.assert_allclose(
             dual.dx, effx.jvp(f, (0.5,), (1.0,))[1] * np.ones(dual.dx.shape), rtol=1e-5
         )
-        assert not dual.x.type.weak and not dual.dx.type.weak
+        assert (dual.x.type.weak, dual.dx.type.weak) == (False, False)
 
 
 def test_a_weak_type_ends_in_leaves_of_the_values_dtype() -> None:
