@@ -11,7 +11,7 @@ import attrs
 
 from effx.lazy import find_homes
 
-# Titles of the navigation, each with its namespaces. A module that is in none is an implementation's.
+# Titles of the navigation, each with its namespaces. A module that is in none is an implementation's, or a program to run.
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Handlers": ("effx.handling", "effx.handling.ops", "effx.laws", "effx.laws.portable", "effx.ir"),
     "Transformations": (
@@ -109,7 +109,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
 }
 
-# Of namespaces whose names come from many places: titles, each with its names.
+# Of namespaces whose names come from many places, or that have no `__all__`: titles, each with its names.
 GROUPS: dict[str, dict[str, str]] = {
     "effx.handling": {
         "Handlers": "BoxHandler InterceptHandler Handler Default Site Frame handle isolated mask",
@@ -143,7 +143,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "Devices, meshes, placement": ("effx.transforms.placement", "effx.lower.placement", "effx.ir.meshes"),
     "Names and callbacks": ("effx.tracing.name_scopes", "effx.callbacks"),
     "Mutable references": ("effx.transforms.refs",),
-    "Settings": ("effx.flags", "effx.caching", "effx.version"),
+    "Settings": ("effx.flags", "effx.caching"),
 }
 
 
@@ -211,11 +211,11 @@ class Namespace:
 
     @property
     def submodules(self) -> tuple[str, ...]:
-        """The public modules in it that only it lists, as the distributions of `effx.scipy.stats`."""
+        """The public modules that only it lists, as `effx.scipy.stats` lists distributions; the package lists all."""
         listed = {name for names in SECTIONS.values() for name in names}
         modules = [getattr(self.module, n) for n in getattr(self.module, "__all__", ())]
         names = [m.__name__ for m in modules if inspect.ismodule(m)]
-        return tuple([n for n in names if n not in listed]) if self.name == "effx.scipy.stats" else ()
+        return () if self.name == "effx" else tuple([n for n in names if n not in listed])
 
     @property
     def count(self) -> int:
@@ -224,8 +224,9 @@ class Namespace:
 
 
 def first_sentence(docstring: str) -> str:
-    """Returns the first sentence of a docstring, without its stop."""
-    return " ".join(docstring.partition("\n\n")[0].split()).partition(". ")[0].rstrip(".")
+    """Returns the first sentence of a docstring; "" if there is none."""
+    sentence = " ".join(docstring.partition("\n\n")[0].split()).partition(". ")[0].rstrip(".")
+    return f"{sentence}." if sentence else ""
 
 
 def load_namespace(name: str) -> Namespace:
@@ -252,18 +253,25 @@ def load_namespace(name: str) -> Namespace:
 
 
 def _group_by_homes(namespace: str, names: list[str]) -> tuple[Group, ...]:
-    """Groups names by the modules that define them, in the order in which the namespace's stub lists these."""
+    """Groups names by the modules that define them, and sorts the groups by title.
+
+    Raises:
+        ValueError: a name of the package comes from a module that `HOMES` does not have.
+    """
     homes = find_homes(namespace)
     by_title: dict[str, list[str]] = {}
     summaries: dict[str, str] = {}
     for name in sorted(names):
         home = homes[name][0]
         if namespace == "effx":
-            title = next(t for t, starts in HOMES.items() if home.startswith(starts))
+            titles = [t for t, starts in HOMES.items() if home.startswith(starts)]
+            if not titles:
+                raise ValueError(f"effx.{name} comes from {home}, which HOMES does not have")
+            title = titles[0]
         elif home.startswith(f"{namespace}."):
             file = home.rpartition(".")[2]
             title = TITLES.get(file, file.replace("_", " ").capitalize())
-            summaries[title] = first_sentence(inspect.getdoc(importlib.import_module(home)) or "") + "."
+            summaries[title] = first_sentence(inspect.getdoc(importlib.import_module(home)) or "")
         else:
             title = "Types" if home.startswith("effx.ir.values") else "Other"
         by_title.setdefault(title, []).append(name)

@@ -22,7 +22,7 @@ from effx.flag_kinds import Flag, FlagGroup
 from effx.lazy import find_homes
 from tools.site.namespaces import SECTIONS, Group, Namespace, first_sentence, load_namespace
 
-# A namespace with more names has a page for each group, so that no page takes a browser seconds.
+# A namespace with more names, in several groups, has a page for each group, so that no page takes a browser seconds.
 NAMES_ON_ONE_PAGE = 60
 
 
@@ -55,7 +55,7 @@ def write_reference(folder: Path) -> None:
 
 
 def write_namespace(folder: Path, namespace: Namespace, described: dict[int, str]) -> None:
-    """Writes the pages of a namespace.
+    """Writes the pages of a namespace, and of the modules that only it lists.
 
     Args:
         folder: where they go.
@@ -66,17 +66,16 @@ def write_namespace(folder: Path, namespace: Namespace, described: dict[int, str
     lines += [*docstring_as_rst(inspect.getdoc(namespace.module) or "").splitlines(), ""]
     pages: list[str] = []
     for group in namespace.groups:
-        entries = list(write_entries(namespace, group, described))
+        entries = list(describe_names(namespace, group, described))
         if namespace.count <= NAMES_ON_ONE_PAGE or not group.title:
-            lines += [*group_head(namespace, group, "-"), *entries]
+            lines += [*group_head(namespace, group), *entries]
             continue
         page = f"{namespace.name}.{re.sub('[^a-z0-9]+', '-', group.title.lower())}"
         pages.append(page)
         text = [*title(f"{group.title} ({namespace.name})", "="), as_rst(group.summary), ""]
         text += [f".. py:currentmodule:: {namespace.name}", "", *summary_table(namespace, group), *entries]
         (folder / f"{page}.rst").write_text("\n".join(text) + "\n", encoding="utf-8")
-        lines += [*title(group.title, "-"), *([as_rst(group.summary), ""] if group.summary else [])]
-        lines += summary_table(namespace, group)
+        lines += group_head(namespace, group)
     for name in namespace.submodules:
         pages.append(name)
         write_namespace(folder, load_namespace(name), described)
@@ -84,14 +83,14 @@ def write_namespace(folder: Path, namespace: Namespace, described: dict[int, str
     (folder / f"{namespace.name}.rst").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def group_head(namespace: Namespace, group: Group, underline: str) -> list[str]:
+def group_head(namespace: Namespace, group: Group) -> list[str]:
     """Returns the heading of a group and the table of its names."""
-    lines = title(group.title, underline) if group.title else []
+    lines = title(group.title, "-") if group.title else []
     return [*lines, *([as_rst(group.summary), ""] if group.summary else []), *summary_table(namespace, group)]
 
 
 def summary_table(namespace: Namespace, group: Group) -> list[str]:
-    """Returns a table of a group's names, each with the first sentence about it."""
+    """Returns a table of a group's names, each with the first sentence about it; none for one name or two."""
     if len(group.names) < 3:
         return []
     lines = [".. list-table::", "   :widths: 30 70", ""]
@@ -106,11 +105,11 @@ def summary_table(namespace: Namespace, group: Group) -> list[str]:
 def describe(value: object) -> str:
     """Returns the first sentence of an object's docstring; "" for one whose docstring is that of its class."""
     text = "" if get_origin(value) is not None else inspect.getdoc(value) or ""
-    return first_sentence(text) + "." if text and text != inspect.getdoc(type(value)) else ""
+    return first_sentence(text) if text != inspect.getdoc(type(value)) else ""
 
 
-def write_entries(namespace: Namespace, group: Group, described: dict[int, str]) -> Iterator[str]:
-    """Yields the directives that have autodoc describe each name; a class is described once, by its first name."""
+def describe_names(namespace: Namespace, group: Group, described: dict[int, str]) -> Iterator[str]:
+    """Yields the directives that describe each name; a class is described once, by its first name."""
     for name in group.names:
         value = getattr(namespace.module, name)
         full = f"{namespace.name}.{name}"
@@ -195,7 +194,7 @@ def toctree(pages: list[str] | tuple[str, ...]) -> list[str]:
     return [".. toctree::", "   :hidden:", "", *[f"   {page}" for page in pages], ""] if pages else []
 
 
-# Docstrings are written as Markdown: `code` in single backticks, and no markup otherwise.
+# Docstrings are written as Markdown: `code` is in single backticks, and `*` or `_` is no markup.
 
 CODE = re.compile(r"(``.+?``|`[^`\n]+(?:\n[^`\n]+)?`)")
 NAME = re.compile(r"^[A-Za-z_][\w.]*$")

@@ -194,6 +194,11 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
                 payloads[i] = (repeated, t if repeated is payload else wide)
         return payloads
 
+    def _convert_number(self, y: PyTree) -> PyTree:
+        """Returns an array for a number or a NumPy array, if payloads are arrays."""
+        is_number = isinstance(y, int | float | complex | np.ndarray | np.generic)
+        return as_operand(y, self.name) if self._carries_arrays and is_number else y
+
     def _fit_payload(
         self,
         frame: Frame,
@@ -204,35 +209,32 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         operands: Sequence[PayloadOfType],
     ) -> PyTree:
         """Returns what a rule gives for a result of type `t`, after a check, with arrays for numbers."""
-        if self._carries_arrays and isinstance(y, int | float | complex | np.ndarray | np.generic):
-            y = as_operand(y, self.name)
+        y = self._convert_number(y)
         if not self._is_payload(y):
             return y  # a plain array, or else refused by `boxed_result`
         if all([isinstance(x, Array) and x.type is t for x in flatten(y)[0]]):
             return y  # nearly all; the rest costs 10 us
-        return self._fit_leaves(frame, f"the rule for {what} ({describe_rule(rule)})", y, t, operands)
-
-    def _fit_leaves(
-        self, frame: Frame, maker: str, payload: PyTree, t: ArrayType, operands: Sequence[PayloadOfType]
-    ) -> PyTree:
-        """Returns a payload for a value of type `t`, after a check, with arrays for numbers; `maker` begins errors, such
-        as "join".
-        """
         lifted = lifted_types(frame, self.make_payload, t)
-        if lifted is None or not lifted.describes(payload):
-            return payload
-        payload = repeat_numbers(payload, t, lifted, f"{self.name}: {maker}")
-        check_payload(payload, t, lifted, operands, f"{self.name}: {maker}")
-        return payload
+        if lifted is None or not lifted.describes(y):
+            return y
+        name = f"{self.name}: the rule for {what} ({describe_rule(rule)})"
+        y = repeat_numbers(y, t, lifted, name)
+        check_payload(y, t, lifted, operands, name)
+        return y
 
-    def box_covering_payload(
-        self, frame: Frame, method: str, payload: PyTree, t: ArrayType, parts: Sequence[PyTree]
-    ) -> Array:
-        """Boxes what `join` or `grow` gives, after a check, with arrays for numbers."""
-        if not isinstance(payload, self.payload_type) or payload is None:
+    def box_covering_payload(self, frame: Frame, method: str, payload: PyTree, t: ArrayType) -> Array:
+        """Boxes what `join` or `grow` gives, with arrays for numbers.
+
+        Leaves are not compared with `lift`'s as those of rules are: bounds that cover both of two values may well be one
+        number for all elements, or floats around integers.
+        """
+        if payload is None and not isinstance(None, self.payload_type):
             raise PayloadError(f"{self.name}: {method} must give {self._describe_payload(payload)}")
-        operands = [(part, t) for part in parts]
-        return Box(frame, self._fit_leaves(frame, method, payload, t, operands), t)
+        if not all([isinstance(x, Array) for x in flatten(payload)[0]]):
+            lifted = lifted_types(frame, self.make_payload, t)
+            if lifted is not None and lifted.describes(payload):
+                payload = repeat_numbers(payload, t, lifted, f"{self.name}: {method}")
+        return Box(frame, payload, t)
 
     def _describe_payload(self, y: object) -> str:
         """Returns what is expected in the place of `y`, for errors."""
@@ -349,10 +351,9 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             )
         with handler.installed() as frame:
             for i, example in zip(payload_indices, examples, strict=True):
-                payload = leaves[i]
-                t = handler.type_of(payload) if example is None else as_operand(example, handler.name).type
-                payload = handler._fit_leaves(frame, "run", payload, t, [(payload, t)])
-                leaves[i] = Box(frame, handler._convert_leaves(payload), t)
+                leaves[i] = handler._convert_leaves(leaves[i])
+                t = handler.type_of(leaves[i]) if example is None else as_operand(example, handler.name).type
+                leaves[i] = Box(frame, leaves[i], t)
             boxed_args, boxed_keywords = tree.unflatten(leaves)
             results, out_tree = flatten(function(*boxed_args, **boxed_keywords))
             payloads = out_tree.unflatten(
@@ -402,7 +403,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
             ]
             result = rule(*function.in_tree.unflatten(carried))
             try:
-                result_leaves = flatten_up_to(out_tree, result)
+                result_leaves = list(map(self._convert_number, flatten_up_to(out_tree, result)))
             except TreeError:
                 result_leaves = [None]
             if not all([isinstance(y, Array) or self._is_payload(y) for y in result_leaves]):

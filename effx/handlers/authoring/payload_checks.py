@@ -35,6 +35,9 @@ __all__ = [
     "repeat_numbers",
 ]
 
+KINDS = "biufc"
+"""Kinds of dtypes, each of which holds the numbers of those before it."""
+
 PayloadOfType: TypeAlias = tuple[PyTree, ArrayType]
 """A payload, and the type of the value that it stands for."""
 
@@ -95,6 +98,8 @@ def _stage_lift(lift: Callable[[Array], PyTree], t: ArrayType) -> LiftedTypes | 
 def repeat_numbers(payload: PyTree, t: ArrayType, lifted: LiftedTypes, maker: str) -> PyTree:
     """Returns a payload with an array of the value's shape and dtype for each number that stands in the place of one.
 
+    A number that the dtype cannot hold, such as an infinity beside an integer, stays as it is.
+
     Args:
         payload: the payload.
         t: the value's type.
@@ -105,8 +110,10 @@ def repeat_numbers(payload: PyTree, t: ArrayType, lifted: LiftedTypes, maker: st
     for i, (x, like) in enumerate(zip(parts, lifted.leaves, strict=True)):
         if _has_shape_and_dtype(like, t) and not isinstance(x, Array):
             x = as_operand(x, maker)
+            if KINDS.find(x.type.kind) > KINDS.find(t.kind):
+                continue
             if x.ndim == 0:
-                x = broadcast_to(convert(x, t.dtype, False) if x.type.weak else x, t.shape)
+                x = broadcast_to(convert(x, t.dtype, t.weak) if x.type.weak else x, t.shape)
             parts[i] = x
     return tree.unflatten(parts)
 

@@ -95,7 +95,7 @@ def join_branches(frame: Frame, op: Cond, operands: Sequence[Array]) -> tuple[Ar
     payloads = [[payload_for(frame, y) for y in ys] for ys in zip(*results, strict=True)]
     return tuple(
         [
-            handler.box_covering_payload(frame, "join", reduce(handler.join, ys), t, ys)
+            handler.box_covering_payload(frame, "join", reduce(handler.join, ys), t)
             for ys, t in zip(payloads, op.branches[0].out_types, strict=True)
         ]
     )

@@ -101,7 +101,7 @@ def stage_to_fixpoint(
 def _grow_carry(frame: Frame, x: Array, y: Array) -> Array:
     """Returns the payload that covers the carry and the body's result."""
     handler, before, after = payload_handler(frame), payload_for(frame, x), payload_for(frame, y)
-    return handler.box_covering_payload(frame, "grow", handler.grow(before, after), x.type, (before, after))
+    return handler.box_covering_payload(frame, "grow", handler.grow(before, after), x.type)
 
 
 def _widen_layout(frame: Frame, x: Array, y: Array, layout: ValueLayout) -> ValueLayout:

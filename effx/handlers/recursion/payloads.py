@@ -194,17 +194,9 @@ class PayloadHandler(Handler):
             f"value, or grow(before, after) to go on until nothing changes"
         )
 
-    def box_covering_payload(
-        self, frame: Frame, method: str, payload: PyTree, t: ArrayType, parts: Sequence[PyTree]
-    ) -> Array:
-        """Boxes what `join` or `grow` gives; a class that knows what its payloads look like checks it.
-
-        Args:
-            frame: the handler's frame.
-            method: "join" or "grow", for errors.
-            payload: what the method gives.
-            t: the type of the value that it stands for.
-            parts: the payloads that it covers.
+    def box_covering_payload(self, frame: Frame, method: str, payload: PyTree, t: ArrayType) -> Array:
+        """Boxes what `join` or `grow`, the method's name for errors, gives for a value of type `t`; a class that knows what
+        its payloads look like checks it.
         """
         return Box(frame, payload, t)
 
