@@ -38,6 +38,12 @@ class Place:
         share: the probability that it is performed, if all branches of a cond are equally likely.
         unbounded: True inside a while loop, of which `repeats` counts one iteration.
         transformations: the derivatives and batches that perform it, as `Site.transformations`.
+
+    >>> import effx
+    >>> from effx.handling import places
+    >>> program = effx.make_jaxpr(lambda x: effx.lax.fori_loop(0, 5, lambda i, x: x * 2.0, x))(1.0)
+    >>> [(place.repeats, place.constants) for place in places(program) if place.op.name == "mul"]
+    [(5, (None, array(2., dtype=float32)))]
     """
 
     equation: Equation

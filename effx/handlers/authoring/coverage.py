@@ -43,6 +43,17 @@ class Coverage:
     Attributes:
         handler: its class.
         treatments: one for each operation class, by family and name.
+
+    >>> import attrs, effx
+    >>> from effx.handling import BoxHandler, coverage
+    >>> from effx.handling.ops import Exp, Mul
+    >>> @attrs.frozen
+    ... class Signs(BoxHandler[effx.Array]):
+    ...     def lift(self, x): return x > 0
+    >>> _ = Signs.rule(Mul)(lambda op, x, y: x == y)
+    >>> table = coverage(Signs)
+    >>> table[Mul].how, table[Exp].how, Exp in table.refused
+    ('rule', 'refused', True)
     """
 
     handler: type[RuledHandler[Any]]
