@@ -204,8 +204,7 @@ class Forward(Analysis[V]):
     """A forward analysis. Rules: `(place, op, *facts) -> fact`, or a tuple for several results.
 
     >>> import effx, effx.numpy as enp
-    >>> from effx.ir.ops.base import Elementwise
-    >>> from effx.ir.ops.elementwise import Mul
+    >>> from effx.handling.ops import Elementwise, Mul
     >>> class Degree(Forward[int]):
     ...     "The degree of a polynomial."
     ...     def literal(self, value, type): return 0
@@ -270,7 +269,7 @@ class Backward(Analysis[V]):
     `results` and `operands` are tuples of the facts that are known so far, or `unknown`.
 
     >>> import effx, effx.numpy as enp
-    >>> from effx.ir.ops.elementwise import Exp, Log, Mul
+    >>> from effx.handling.ops import Exp, Log, Mul
     >>> class Inverse(Backward["effx.Array | None"]):
     ...     "Solves y = f(x) for x, where each operation can be undone."
     ...     def literal(self, value, type): return enp.asarray(value, type.dtype)

@@ -89,10 +89,8 @@ def coverage(handler: "RuledHandler[Any] | type[RuledHandler[Any]]") -> Coverage
         TransformError: `handler` is something else.
 
     >>> import attrs, effx
-    >>> from effx.handlers.authoring.boxing import BoxHandler
-    >>> from effx.ir.ops.base import Linear
-    >>> from effx.ir.ops.elementwise import Add, Exp, Mul
-    >>> from effx.ir.ops.control import Scan
+    >>> from effx.handling import BoxHandler
+    >>> from effx.handling.ops import Add, Exp, Linear, Mul, Scan
     >>> @attrs.frozen
     ... class Signs(BoxHandler[effx.Array]):
     ...     def lift(self, x): return x > 0
