@@ -125,6 +125,14 @@ class Report:
     Attributes:
         outcomes: one for each law.
         operations: one for each class of operations that a handler has a rule for.
+
+    >>> from effx.laws import Outcome, Report
+    >>> report = Report((Outcome("inverse", 3), Outcome("loops", 0, 1, "there are none")))
+    >>> print(report)
+    1 laws hold, 1 do not apply
+      loops: does not apply: there are none
+    >>> report.skipped
+    {'loops': 'there are none'}
     """
 
     outcomes: tuple[Outcome, ...]
