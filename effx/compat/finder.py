@@ -175,7 +175,7 @@ def install() -> None:
         TypeError, ValueError: a setting in the environment has no value that it can have.
 
     >>> import subprocess, sys
-    >>> program = "from effx import compat; compat.install(); import jax; print(jax.numpy.sin(0.0), type(jax.numpy.zeros(2)))"
+    >>> program = "from effx import compat; compat.install(); import jax; print(jax.numpy.sin(0.0), jax.jit.__module__)"
     >>> print(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout)
     0.0 ...effx...
     """

@@ -374,7 +374,17 @@ def literal_text(literal: Literal) -> str:
 
 
 def print_program(program: Program, remark: Callable[[Equation], str] = lambda e: "") -> str:
-    """Returns the text of a program, nested programs first; `remark` returns the text behind an equation."""
+    """Returns the text of a program, nested programs first; `remark` returns the text behind an equation.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.ir import print_program
+    >>> program = effx.make_jaxpr(enp.sin)(1.0)
+    >>> print(print_program(program, lambda equation: f"  # {equation.op}"))
+    sin(a: f32[]~) {
+      b: f32[]~ = sin a  # Sin()
+      return b
+    }
+    """
     printer = ProgramPrinter(remark)
     printer.print_function(program)
     return "\n\n".join([*([] if printer.mesh is None else [mesh_text(printer.mesh)]), *printer.functions])

@@ -154,8 +154,8 @@ def svd(
         algorithm: None for the platform's own.
 
     Returns:
-        u `[*batch, m, k]`, s `[*batch, k]` and vh `[*batch, k, n]`, k = min(m, n), with square u and vh if they are requested
-        for; s alone without compute_uv. s descends.
+        u `[*batch, m, k]`, s `[*batch, k]` and vh `[*batch, k, n]`, k = min(m, n), with square u and vh if full_matrices
+        is True; s alone without compute_uv. s descends.
 
     Raises:
         ShapeError, DTypeError: x is not of matrices of floating or complex numbers.
