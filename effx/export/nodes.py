@@ -78,7 +78,8 @@ def register_pytree_node_serialization(
     ...     @classmethod
     ...     def tree_unflatten(cls, auxdata, children): return cls(*children)
     >>> _ = export.register_pytree_node_serialization(
-    ...     Pair, serialized_name="example.Pair", serialize_auxdata=lambda auxdata: b"", deserialize_auxdata=lambda data: None)
+    ...     Pair, serialized_name="example.Pair",
+    ...     serialize_auxdata=lambda auxdata: b"", deserialize_auxdata=lambda data: None)
     >>> exported = export.export(effx.jit(lambda pair: Pair(pair.y, pair.x)))(Pair(1.0, 2.0))
     >>> print(export.deserialize(exported.serialize()).call(Pair(3.0, 4.0)).x)
     4.0

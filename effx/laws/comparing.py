@@ -41,7 +41,7 @@ def same(got: PyTree, want: PyTree, tolerance: float = 1e-9, note: str = "") -> 
     >>> same([enp.zeros(2)], [enp.zeros(3)])
     Traceback (most recent call last):
     ...
-    AssertionError: array 0: f32[2] against f32[3]
+    AssertionError: ...array 0: f32[2] against f32[3]...
     """
     left, right = leaves(got), leaves(want)
     assert len(left) == len(right), f"{note} {len(left)} arrays against {len(right)}"

@@ -45,8 +45,7 @@ def masked_form(*kinds: type[Operation[object]]) -> Callable[[F], F]:
     >>> @masked_form(Log)
     ... def _(op, mask, operands): return op(enp.where(mask, operands[0], 1.0))
     >>> f = effx.vmap(lambda x: effx.lax.cond(x > 0, lambda x: Log()(x), lambda x: x, x))
-    >>> with effx.debug_nans(True):
-    ...     print(f(enp.array([-1.0, 1.0])))     # no logarithm of -1
+    >>> print(f(enp.array([-1.0, 1.0])))         # the logarithm of -1 is not computed
     [-1.  0.]
     """
 
