@@ -39,22 +39,59 @@ class CheckpointPolicy(Protocol):
 
 
 def everything_saveable(op: Operation[object], *types: ArrayType) -> bool:
-    """Saves everything, as without checkpoint."""
+    """Saves everything, as without checkpoint.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.ad_checkpoint import print_saved_residuals
+    >>> f = effx.checkpoint(lambda x: enp.sin(enp.exp(x)), policy=effx.checkpoint_policies.everything_saveable)
+    >>> print_saved_residuals(f, 2.0)
+    f32[]~ output of exp from ...
+    f32[]~ output of cos from ...
+    """
     return True
 
 
 def nothing_saveable(op: Operation[object], *types: ArrayType) -> bool:
-    """Saves only the arguments: checkpoint's default."""
+    """Saves only the arguments: checkpoint's default.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.ad_checkpoint import print_saved_residuals
+    >>> f = effx.checkpoint(lambda x: enp.sin(enp.exp(x)), policy=effx.checkpoint_policies.nothing_saveable)
+    >>> print_saved_residuals(f, 2.0)
+    f32[]~ from the argument x
+    """
     return False
 
 
 def dots_saveable(op: Operation[object], *types: ArrayType) -> bool:
-    """Saves the results of matrix products."""
+    """Saves the results of matrix products.
+
+    `checkpoint_dots` is another name of it.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.ad_checkpoint import print_saved_residuals
+    >>> f = effx.checkpoint(lambda x: enp.sin(enp.exp(x) @ x), policy=effx.checkpoint_policies.dots_saveable)
+    >>> print_saved_residuals(f, enp.ones(3))
+    f32[3] from the argument x
+    f32[] output of dot_general from ...
+    """
     return isinstance(op, DotGeneral)
 
 
 def dots_with_no_batch_dims_saveable(op: Operation[object], *types: ArrayType) -> bool:
-    """Saves the results of matrix products without batch dimensions: with weights, not of attention."""
+    """Saves the results of matrix products without batch dimensions: with weights, not of attention.
+
+    `checkpoint_dots_with_no_batch_dims` is another name of it.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.ad_checkpoint import print_saved_residuals
+    >>> policy = effx.checkpoint_policies.dots_with_no_batch_dims_saveable
+    >>> print_saved_residuals(effx.checkpoint(lambda x: enp.sin(x @ x.T), policy=policy), enp.ones((2, 3)))
+    f32[2,3] from the argument x
+    f32[2,2] output of dot_general from ...
+    >>> print_saved_residuals(effx.checkpoint(lambda x: enp.sin(x @ x.mT), policy=policy), enp.ones((5, 2, 3)))
+    f32[5,2,3] from the argument x
+    """
     return isinstance(op, DotGeneral) and not op.lhs_batch
 
 
@@ -129,12 +166,29 @@ def _check_labels(what: str, names: tuple[object, ...]) -> frozenset[str]:
 
 
 def save_only_these_names(*names: str) -> CheckpointPolicy:
-    """Saves values that `checkpoint_name` gave one of these names."""
+    """Saves values that `checkpoint_name` gave one of these names.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.ad_checkpoint import checkpoint_name, print_saved_residuals
+    >>> policy = effx.checkpoint_policies.save_only_these_names("hidden")
+    >>> f = effx.checkpoint(lambda x: enp.sin(checkpoint_name(enp.exp(x), "hidden")), policy=policy)
+    >>> print_saved_residuals(f, 2.0)
+    f32[]~ named 'hidden' from ...
+    """
     return _OnlyNames(_check_labels("save_only_these_names", names))
 
 
 def save_any_names_but_these(*names: str) -> CheckpointPolicy:
-    """Saves named values, except those with one of these names."""
+    """Saves named values, except those with one of these names.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.ad_checkpoint import checkpoint_name, print_saved_residuals
+    >>> policy = effx.checkpoint_policies.save_any_names_but_these("a")
+    >>> f = lambda x: enp.sin(checkpoint_name(enp.sin(checkpoint_name(enp.exp(x), "a")), "b"))
+    >>> print_saved_residuals(effx.checkpoint(f, policy=policy), 2.0)
+    f32[]~ from the argument x
+    f32[]~ named 'b' from ...
+    """
     return _NamesExcept(_check_labels("save_any_names_but_these", names))
 
 
@@ -143,19 +197,47 @@ def save_anything_except_these_names(*names: str) -> CheckpointPolicy:
 
     A named value is also the result of the operation before it, which has no name and is saved: to recompute
     a value, combine names with a policy that does not save it.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.ad_checkpoint import checkpoint_name, print_saved_residuals
+    >>> policy = effx.checkpoint_policies.save_anything_except_these_names("hidden")
+    >>> f = effx.checkpoint(lambda x: enp.sin(checkpoint_name(enp.exp(x), "hidden")), policy=policy)
+    >>> print_saved_residuals(f, 2.0)
+    f32[]~ output of exp from ...
+    f32[]~ output of cos from ...
     """
     return _AnythingExcept(_check_labels("save_anything_except_these_names", names))
 
 
 def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> CheckpointPolicy:
-    """Saves what either policy saves."""
+    """Saves what either policy saves.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.ad_checkpoint import checkpoint_name, print_saved_residuals
+    >>> from effx.checkpoint_policies import dots_saveable, save_from_both_policies, save_only_these_names
+    >>> policy = save_from_both_policies(dots_saveable, save_only_these_names("hidden"))
+    >>> f = effx.checkpoint(lambda x: enp.sin(checkpoint_name(enp.exp(x), "hidden") @ x), policy=policy)
+    >>> print_saved_residuals(f, enp.ones(3))
+    f32[3] from the argument x
+    f32[3] named 'hidden' from ...
+    f32[] output of dot_general from ...
+    """
     return _EitherPolicy(policy_1, policy_2)
 
 
 def offload_dot_with_no_batch_dims(
     offload_src: str = "device", offload_dst: str = "pinned_host"
 ) -> CheckpointPolicy:
-    """Saves the results of matrix products without batch dimensions in another memory, such as the host's."""
+    """Saves the results of matrix products without batch dimensions in another memory, such as the host's.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.ad_checkpoint import print_saved_residuals
+    >>> policy = effx.checkpoint_policies.offload_dot_with_no_batch_dims()
+    >>> f = effx.checkpoint(lambda x: enp.sin(enp.exp(x) @ x), policy=policy)
+    >>> print_saved_residuals(f, enp.ones(3))
+    f32[3] from the argument x
+    f32[] output of offload
+    """
     return _OffloadDots(Offload(offload_src, offload_dst))
 
 
@@ -170,6 +252,15 @@ def save_and_offload_only_these_names(
 
     Raises:
         TransformError: a name is in both lists.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.ad_checkpoint import checkpoint_name, print_saved_residuals
+    >>> policy = effx.checkpoint_policies.save_and_offload_only_these_names(
+    ...     names_which_can_be_saved=["a"], names_which_can_be_offloaded=["b"])
+    >>> f = lambda x: enp.sin(checkpoint_name(enp.sin(checkpoint_name(enp.exp(x), "a")), "b"))
+    >>> print_saved_residuals(effx.checkpoint(f, policy=policy), 2.0)
+    f32[]~ named 'a' from ...
+    f32[]~ output of offload
     """
     saved = _check_labels("save_and_offload_only_these_names", tuple(names_which_can_be_saved))
     offloaded = _check_labels("save_and_offload_only_these_names", tuple(names_which_can_be_offloaded))

@@ -100,11 +100,24 @@ float0: Final[DType] = np.dtype([("float0", np.void, 0)])
 
 
 class extended(np.generic):
-    """The kind of dtypes that NumPy lacks: those of random keys."""
+    """The kind of dtypes that NumPy lacks: those of random keys.
+
+    >>> import effx
+    >>> key = effx.random.key(0)
+    >>> effx.dtypes.issubdtype(key.dtype, effx.dtypes.extended)
+    True
+    >>> effx.dtypes.issubdtype(effx.dtypes.float32, effx.dtypes.extended)
+    False
+    """
 
 
 class prng_key(extended, np.void):  # type: ignore[misc]  # the stubs seal a base that np.record has too
-    """The kind of the dtypes of random keys, `issubdtype(key.dtype, prng_key)`, and what `key.dtype.type` is."""
+    """The kind of the dtypes of random keys, `issubdtype(key.dtype, prng_key)`, and what `key.dtype.type` is.
+
+    >>> import effx
+    >>> effx.dtypes.issubdtype(effx.random.key(0).dtype, effx.dtypes.prng_key)
+    True
+    """
 
 
 def _key_dtype(name: str, words: int) -> DType:

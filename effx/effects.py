@@ -59,6 +59,15 @@ class Effect:
         axis: the name of the axis that a handler must bind; None for other effects.
         advice: the advice in the error for an unhandled effect.
         carry_out: performs operations with it, if it is on an object of a frame; None for others.
+
+    >>> import attrs
+    >>> from effx.handling import Effect
+    >>> @attrs.frozen
+    ... class Writes(Effect):
+    ...     file: str
+    >>> effect = Writes("log")
+    >>> effect == Writes("log"), effect.ordered, effect.droppable
+    (True, True, False)
     """
 
     __slots__ = ()
@@ -109,6 +118,21 @@ class Label(Effect):
         name: the effect's name.
         optional: True if an operation needs no handler; it then runs by its decomposition.
         ordered: False if each occurrence counts, but not their order.
+
+    >>> import attrs, effx
+    >>> from effx.handling import ArrayOperation, InterceptHandler, Label, array_type
+    >>> TIME = Label("time")
+    >>> @attrs.frozen
+    ... class Now(ArrayOperation):
+    ...     effects = frozenset({TIME})
+    ...     def infer(self, *types): return array_type(effx.dtypes.float32)
+    >>> @attrs.frozen
+    ... class Clock(InterceptHandler[None]):
+    ...     time: float
+    ...     handles = frozenset({TIME})
+    >>> _ = Clock.rule(Now)(lambda site, op: effx.numpy.float32(site.handler.time))
+    >>> print(Clock(7.0).run(effx.jit(lambda: Now()() + 1.0)))
+    8.0
     """
 
     name: str = attrs.field(validator=attrs.validators.instance_of(str))
@@ -147,6 +171,15 @@ class Operation(Generic[R_co]):
 
     Calling an operation performs it on the operands. Classes without parameters have one instance
     only. `R_co` is its result: an array, or a tuple of arrays.
+
+    >>> import effx.numpy as enp
+    >>> from effx.handling.ops import Mul, Transpose
+    >>> print(Mul()(enp.array([1.0, 2.0]), 3.0))
+    [3. 6.]
+    >>> Transpose((1, 0))(enp.ones((2, 3))).shape
+    (3, 2)
+    >>> Mul() is Mul(), Transpose((1, 0)) == Transpose((1, 0))
+    (True, True)
     """
 
     __slots__ = ()
@@ -207,6 +240,19 @@ class Handler:
         owns_boxes: False for a handler whose frame never owns a value.
         only_records: True for a handler that only records operations and performs none. It stays the current handler
             meanwhile, which saves a tenth of the recording time.
+
+    >>> import attrs, effx.numpy as enp
+    >>> from effx.handling import Handler, forward, handle
+    >>> @attrs.frozen
+    ... class Show(Handler):
+    ...     intercepts = True
+    ...     def handle(self, frame, op, operands):
+    ...         print(op.name)
+    ...         return forward(op, operands)
+    >>> with handle(Show()):
+    ...     y = enp.sin(0.0) + 1.0
+    sin
+    add
     """
 
     __slots__ = ()
@@ -274,6 +320,13 @@ class Frame:
         state: the handler's state while it is installed.
         collected: the values that the handler has collected.
         memory: the handler's Python data while it is installed; programs do not carry it.
+
+    >>> from effx.handling import Reference, handle
+    >>> with handle(Reference()) as outer, handle(Reference()) as frame:
+    ...     print(frame.handler, frame.outer is outer, frame.live)
+    Reference() True True
+    >>> frame.live
+    False
     """
 
     __slots__ = (
@@ -461,6 +514,12 @@ def perform(op: Operation[R], operands: tuple[Value, ...]) -> R:
 
     Raises:
         EffxError: whatever the handlers report; the error names the handler stack.
+
+    >>> import effx.numpy as enp
+    >>> from effx.handling import perform
+    >>> from effx.handling.ops import Add
+    >>> print(perform(Add(), (enp.array(1.0), enp.array(2.0))))
+    3.0
     """
     frame = entry_frame = _current.get()
     if frame is None:
@@ -506,7 +565,20 @@ def perform(op: Operation[R], operands: tuple[Value, ...]) -> R:
 
 
 def forward(op: Operation[R], operands: tuple[Value, ...]) -> R:
-    """Passes an operation on to the outer handler unchanged; for use inside `Handler.handle`."""
+    """Passes an operation on to the outer handler unchanged; for use inside `Handler.handle`.
+
+    >>> import attrs, effx.numpy as enp
+    >>> from effx.handling import Handler, forward, handle
+    >>> from effx.handling.ops import Cos, Sin
+    >>> @attrs.frozen
+    ... class CosForSin(Handler):
+    ...     intercepts = True
+    ...     def handle(self, frame, op, operands):
+    ...         return forward(Cos() if op is Sin() else op, operands)
+    >>> with handle(CosForSin()):
+    ...     print(enp.sin(0.0))
+    1.0
+    """
     return perform(op, operands)
 
 
@@ -546,6 +618,12 @@ class handle:
 
     Raises:
         TransformError: it is entered again; its boxes have been invalid since it was left.
+
+    >>> import effx.numpy as enp
+    >>> from effx.handling import Reference, handle
+    >>> with handle(Reference()):            # NumPy computes
+    ...     print(enp.array([1.0, 2.0]) * 3.0)
+    [3. 6.]
     """
 
     __slots__ = ("frame",)
@@ -643,7 +721,20 @@ class use_frame:
 
 
 class isolated(use_frame):
-    """Removes all handlers in a `with` block, so that its operations run on XLA alone."""
+    """Removes all handlers in a `with` block, so that its operations run on XLA alone.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.handling import isolated
+    >>> @effx.jit
+    ... def f(x):
+    ...     with isolated():
+    ...         weights = enp.arange(3.0) + 1.0
+    ...         print(weights)               # numbers, also while f is staged
+    ...     return x * weights
+    >>> print(f(2.0))
+    [1. 2. 3.]
+    [2. 4. 6.]
+    """
 
     __slots__ = ()
 
@@ -872,7 +963,18 @@ decompositions: "RuleTable[Callable[..., object]]" = RuleTable("decompose")
 
 
 def decomposes(*kinds: type[Operation[R]]) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Registers a decomposition `(op, *operands) -> result` of operation classes."""
+    """Registers a decomposition `(op, *operands) -> result` of operation classes.
+
+    >>> import effx
+    >>> from effx.handling import Unary, decomposes
+    >>> class Cube(Unary):
+    ...     __slots__ = ()
+    ...     kinds = "f"
+    >>> @decomposes(Cube)
+    ... def _(op, x): return x * x * x
+    >>> print(effx.grad(Cube())(2.0))
+    12.0
+    """
     return decompositions.register_function(*kinds)  # type: ignore[return-value]  # the table holds rules of all operations
 
 

@@ -56,7 +56,13 @@ __dir__ = list_names(__all__)
 
 
 class Shaped(Protocol):
-    """An array, or another object with a shape and a dtype."""
+    """An array, or another object with a shape and a dtype.
+
+    >>> import effx, effx.numpy as enp
+    >>> x: effx.ffi.Shaped = effx.ShapeDtypeStruct((2, 3), enp.float32)
+    >>> x.shape, x.dtype
+    ((2, 3), dtype('float32'))
+    """
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -304,7 +304,14 @@ class Switch(Flag[bool]):
 
 @final
 class DisablingSwitch(Switch):
-    """A switch that turns something off; its value's name is JAX's."""
+    """A switch that turns something off; its value's name is JAX's.
+
+    >>> import effx
+    >>> f = effx.jit(lambda x: print(x))
+    >>> with effx.disable_jit():
+    ...     f(1.0)
+    1.0
+    """
 
     __slots__ = ()
 
@@ -377,7 +384,13 @@ def make_user_context(default_value: T | None = None) -> UserContext[Any]:
 
 @final
 class FlagGroup(AnyFlag, Generic[T]):
-    """A flag that gives several flags the same value."""
+    """A flag that gives several flags the same value.
+
+    >>> import effx
+    >>> with effx.transfer_guard("log"):
+    ...     print(effx.config.transfer_guard_device_to_host)
+    log
+    """
 
     __slots__ = ("doc", "env", "flags", "name")
 

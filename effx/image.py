@@ -32,6 +32,11 @@ class ResizeMethod(enum.Enum):
 
     Sources: Keys, "Cubic convolution interpolation for digital image processing", 1981; Duchon, "Lanczos filtering in
     one and two dimensions", 1979.
+
+    >>> import effx.numpy as enp
+    >>> from effx.image import ResizeMethod, resize
+    >>> print(resize(enp.array([1.0, 3.0]), (4,), ResizeMethod.NEAREST))
+    [1. 1. 3. 3.]
     """
 
     NEAREST = 0

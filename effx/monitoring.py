@@ -145,6 +145,13 @@ def register_event_listener(callback: EventListener) -> None:
 
     Raises:
         TransformError: it is not callable.
+
+    >>> from effx import monitoring
+    >>> def listener(event, **kwargs): print(event, kwargs)
+    >>> monitoring.register_event_listener(listener)
+    >>> monitoring.record_event("/step", number=3)
+    /step {'number': 3}
+    >>> monitoring.unregister_event_listener(listener)
     """
     _events.add("register_event_listener", callback)
 
@@ -174,6 +181,13 @@ def register_event_time_span_listener(callback: TimeSpanListener) -> None:
 
     Raises:
         TransformError: it is not callable.
+
+    >>> from effx import monitoring
+    >>> def listener(event, start_time, end_time, **kwargs): print(event, end_time - start_time)
+    >>> monitoring.register_event_time_span_listener(listener)
+    >>> monitoring.record_event_time_span("/load", 2.0, 5.0)
+    /load 3.0
+    >>> monitoring.unregister_event_time_span_listener(listener)
     """
     _spans.add("register_event_time_span_listener", callback)
 
@@ -183,6 +197,13 @@ def register_scalar_listener(callback: ScalarListener) -> None:
 
     Raises:
         TransformError: it is not callable.
+
+    >>> from effx import monitoring
+    >>> def listener(event, value, **kwargs): print(event, value)
+    >>> monitoring.register_scalar_listener(listener)
+    >>> monitoring.record_scalar("/loss", 0.5)
+    /loss 0.5
+    >>> monitoring.unregister_scalar_listener(listener)
     """
     _scalars.add("register_scalar_listener", callback)
 
@@ -192,6 +213,12 @@ def unregister_event_listener(callback: EventListener) -> None:
 
     Raises:
         TransformError: it is not registered.
+
+    >>> from effx import monitoring
+    >>> def listener(event, **kwargs): print(event)
+    >>> monitoring.register_event_listener(listener)
+    >>> monitoring.unregister_event_listener(listener)
+    >>> monitoring.record_event("/step")         # nothing is printed
     """
     _events.remove("unregister_event_listener", callback)
 
@@ -201,6 +228,12 @@ def unregister_event_duration_listener(callback: DurationListener) -> None:
 
     Raises:
         TransformError: it is not registered.
+
+    >>> from effx import monitoring
+    >>> def listener(event, duration, **kwargs): print(event, duration)
+    >>> monitoring.register_event_duration_secs_listener(listener)
+    >>> monitoring.unregister_event_duration_listener(listener)
+    >>> monitoring.record_event_duration_secs("/load", 3.0)         # nothing is printed
     """
     _durations.remove("unregister_event_duration_listener", callback)
 
@@ -210,6 +243,12 @@ def unregister_event_time_span_listener(callback: TimeSpanListener) -> None:
 
     Raises:
         TransformError: it is not registered.
+
+    >>> from effx import monitoring
+    >>> def listener(event, start_time, end_time, **kwargs): print(event)
+    >>> monitoring.register_event_time_span_listener(listener)
+    >>> monitoring.unregister_event_time_span_listener(listener)
+    >>> monitoring.record_event_time_span("/load", 2.0, 5.0)        # nothing is printed
     """
     _spans.remove("unregister_event_time_span_listener", callback)
 
@@ -219,6 +258,12 @@ def unregister_scalar_listener(callback: ScalarListener) -> None:
 
     Raises:
         TransformError: it is not registered.
+
+    >>> from effx import monitoring
+    >>> def listener(event, value, **kwargs): print(event, value)
+    >>> monitoring.register_scalar_listener(listener)
+    >>> monitoring.unregister_scalar_listener(listener)
+    >>> monitoring.record_scalar("/loss", 0.5)                      # nothing is printed
     """
     _scalars.remove("unregister_scalar_listener", callback)
 

@@ -239,6 +239,15 @@ def start_trace(
 
     Raises:
         BackendError: a profile is being taken already.
+
+    >>> import tempfile, effx.numpy as enp
+    >>> from effx import profiler
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     session = profiler.start_trace(folder)
+    ...     y = enp.ones(3).sum().block_until_ready()
+    ...     profile = profiler.stop_trace()
+    >>> "/host:CPU" in [plane.name for plane in profile.planes]
+    True
     """
     return ProfileSession(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options).start()
 
@@ -248,6 +257,14 @@ def stop_trace() -> ProfileData:
 
     Raises:
         BackendError: no profile is being taken.
+
+    >>> import tempfile
+    >>> from effx import profiler
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     session = profiler.start_trace(folder)
+    ...     profile = profiler.stop_trace()
+    ...     print(profile is session.profile_data)
+    True
     """
     with _lock:
         session = _running[0] if _running else ProfileSession()
@@ -306,6 +323,17 @@ def export_profile_data(
     Raises:
         BackendError: the session has not ended.
         TransformError: it is no profile.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from effx import profiler
+    >>> import effx
+    >>> with profiler.ProfileSession() as session:
+    ...     y = effx.numpy.ones(3).sum().block_until_ready()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     profiler.export_profile_data(session, folder, session_id="first")
+    ...     print([path.parent.name for path in Path(folder).rglob("*.xplane.pb")])
+    ['first']
     """
     data = profile_data.profile_data if isinstance(profile_data, ProfileSession) else profile_data
     if data is None:
@@ -365,6 +393,14 @@ def start_server(port: int, requires_backend: bool = True) -> ProfilerServer:
     Raises:
         BackendError: a server is running already.
         TransformError: `port` is no port.
+
+    >>> import socket
+    >>> from effx import profiler
+    >>> with socket.socket() as free:
+    ...     free.bind(("", 0))
+    ...     port = free.getsockname()[1]
+    >>> server = profiler.start_server(port)
+    >>> profiler.stop_server()
     """
     if type(port) is not int or not 0 < port < 65536:
         raise TransformError(f"start_server: the port must be an int from 1 to 65535, got {port!r}")
@@ -382,6 +418,13 @@ def stop_server() -> None:
 
     Raises:
         BackendError: no server is running.
+
+    >>> from effx import profiler
+    >>> profiler.stop_server()
+    Traceback (most recent call last):
+    ...
+    effx.errors.BackendError: stop_server: no server is running
+    ...
     """
     with _lock:
         if not _server:
@@ -415,5 +458,13 @@ def save_device_memory_profile(filename: Folder, backend: str | None = None) -> 
     Raises:
         BackendError: there is no such platform, or it does not support this.
         OSError: the file cannot be written.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from effx import profiler
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     profiler.save_device_memory_profile(folder + "/memory.prof")
+    ...     print(Path(folder, "memory.prof").stat().st_size > 0)
+    True
     """
     Path(filename).write_bytes(device_memory_profile(backend))

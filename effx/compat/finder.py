@@ -154,7 +154,14 @@ class JaxFinder(MetaPathFinder, Loader):
 
 
 def installed() -> bool:
-    """Says whether `import jax` gives effx in this process."""
+    """Says whether `import jax` gives effx in this process.
+
+    >>> import subprocess, sys
+    >>> program = "from effx import compat; print(compat.installed()); compat.install(); print(compat.installed())"
+    >>> print(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout)
+    False
+    True
+    """
     return any([isinstance(finder, JaxFinder) for finder in sys.meta_path])
 
 
@@ -166,6 +173,11 @@ def install() -> None:
     Raises:
         CompatError: JAX itself is loaded already, or installed together with effx-jax-compat.
         TypeError, ValueError: a setting in the environment has no value that it can have.
+
+    >>> import subprocess, sys
+    >>> program = "from effx import compat; compat.install(); import jax; print(jax.numpy.sin(0.0), jax.jit.__module__)"
+    >>> print(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout)
+    0.0 ...effx...
     """
     if installed():
         return

@@ -20,6 +20,10 @@ class Missing:
     Attributes:
         name: in full, as `jax.lax.foo`.
         file, line: the line that requested it.
+
+    >>> from effx.compat import Missing
+    >>> Missing("jax.lax.foo", "model.py", 12).name
+    'jax.lax.foo'
     """
 
     name: str
@@ -34,6 +38,11 @@ class MissingReport:
 
     Attributes:
         missing: each name and line once.
+
+    >>> from effx.compat import Missing, MissingReport
+    >>> print(MissingReport((Missing("jax.lax.foo", "model.py", 12),)))
+    effx.compat: asked for, and not there:
+      jax.lax.foo                              model.py:12
     """
 
     missing: tuple[Missing, ...]

@@ -279,7 +279,7 @@ def _view(kind: type[Operation[object]]) -> ParameterView:
 def shown(op: Operation[object]) -> dict[str, object]:
     """Returns the parameters of an operation of effx's as JAX has them.
 
-    >>> from effx.ir.ops.shape import Pad
+    >>> from effx.handling.ops import Pad
     >>> shown(Pad((1,), (0,), (2,)))
     {'padding_config': ((1, 0, 2),)}
     """
@@ -306,7 +306,7 @@ def made(kind: type[Operation[object]], params: Params) -> Any:
         TransformError: a parameter has a value that effx does not support.
         TypeError: the operation has no parameter of the name, or one is missing.
 
-    >>> from effx.ir.ops.shape import Pad
+    >>> from effx.handling.ops import Pad
     >>> made(Pad, {"padding_config": ((1, 0, 2),)}) == made(Pad, {"low": (1,), "high": (0,), "interior": (2,)})
     True
     """

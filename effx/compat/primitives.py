@@ -215,7 +215,7 @@ def primitive_of(op: Operation[Any]) -> Primitive:
     """Returns the primitive that an operation performs: a library's own, or effx's class. The same object each time.
 
     >>> import effx.compat.modules.lax as lax
-    >>> from effx.ir.ops.elementwise import Sin
+    >>> from effx.handling.ops import Sin
     >>> primitive_of(Sin()) is lax.sin_p
     True
     """

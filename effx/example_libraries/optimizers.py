@@ -75,6 +75,12 @@ class OptimizerState(NamedTuple):
         packed_state: for each parameter the leaves of its state.
         tree_def: the structure of the parameters.
         subtree_defs: for each parameter the structure of its state.
+
+    >>> import effx.numpy as enp
+    >>> from effx.example_libraries.optimizers import momentum
+    >>> state = momentum(0.1, mass=0.9).init_fn({"w": enp.ones(2)})
+    >>> state.packed_state                   # the parameter and its velocity
+    [[Array([1., 1.], dtype=float32), Array([0., 0.], dtype=float32)]]
     """
 
     packed_state: Sequence[Sequence[PyTree]]
@@ -106,6 +112,12 @@ class Optimizer(NamedTuple):
         update_fn: takes the number of the step, from 0 on, gradients like the parameters, and a state; returns the next
             state.
         params_fn: takes a state, returns the parameters.
+
+    >>> from effx.example_libraries.optimizers import sgd
+    >>> init, update, get_params = sgd(0.5)
+    >>> state = update(0, 2.0, init(3.0))                # a step against the gradient 2
+    >>> print(get_params(state))
+    2.0
     """
 
     init_fn: InitFn

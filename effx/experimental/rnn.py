@@ -95,6 +95,12 @@ def unpack_lstm_weights(
 
     Raises:
         ShapeError: there are more or fewer weights.
+
+    >>> import effx.numpy as enp
+    >>> from effx.experimental.rnn import unpack_lstm_weights
+    >>> W_ih, W_hh, b_ih, b_hh = unpack_lstm_weights(enp.zeros(84), 2, 3, 1, False)
+    >>> W_ih[0].shape, W_hh[0].shape, b_ih[0].shape, b_hh[0].shape
+    ((12, 2), (12, 3), (12,), (12,))
     """
     blocks = _split_blocks(weights, _block_shapes(input_size, hidden_size, num_layers, bidirectional))
     half = len(blocks) // 2
@@ -110,6 +116,11 @@ def swap_lstm_gates(
 
     Raises:
         ShapeError: there are more or fewer weights.
+
+    >>> import effx.numpy as enp
+    >>> from effx.experimental.rnn import swap_lstm_gates
+    >>> print(swap_lstm_gates(enp.arange(16), 1, 1, 1, False))
+    [ 0  1  3  2  4  5  7  6  8  9 11 10 12 13 15 14]
     """
     blocks = _split_blocks(weights, _block_shapes(input_size, hidden_size, num_layers, bidirectional))
     swapped = []
@@ -227,6 +238,13 @@ def lstm_ref(
     Raises:
         ShapeError, DTypeError: sizes or dtypes do not fit.
         BackendError: dropout is not 0.
+
+    >>> import effx.numpy as enp
+    >>> from effx.experimental.rnn import lstm_ref, unpack_lstm_weights
+    >>> weights, state = unpack_lstm_weights(enp.zeros(84), 2, 3, 1, False), enp.zeros((1, 4, 3))
+    >>> y, h, c = lstm_ref(enp.ones((4, 5, 2)), state, state, *weights, enp.full(4, 5), 2, 3, 1, 0.0, False)
+    >>> y.shape, h.shape
+    ((4, 5, 3), (1, 4, 3))
     """
     rows = num_layers * (2 if bidirectional else 1)
     return _compiled_layers(

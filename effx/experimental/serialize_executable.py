@@ -57,6 +57,12 @@ def deserialize_and_load(
     Raises:
         BackendError: the bytes are damaged, or were made for another version of jaxlib, another platform, another
             kind of device or processor, or another number of devices.
+
+    >>> import effx
+    >>> from effx.experimental.serialize_executable import deserialize_and_load, serialize
+    >>> parts = serialize(effx.jit(lambda x: x * 2.0).lower(1.0).compile())
+    >>> print(deserialize_and_load(*parts)(3.0))
+    6.0
     """
     platform, count = required_devices(serialized)
     if execution_devices is None:

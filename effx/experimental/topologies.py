@@ -34,6 +34,10 @@ class TopologyDescription:
 
     Attributes:
         devices: in the order in which the topology counts them.
+
+    >>> from effx.experimental.topologies import get_topology_desc
+    >>> len(get_topology_desc("2x4", "cpu").devices)
+    8
     """
 
     devices: list[Device] = attrs.field(converter=_device_list)

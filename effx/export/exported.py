@@ -95,6 +95,14 @@ class Exported:
         calling_convention_version: how it is called; see `docs/export.md`.
         module_kept_var_idx: which arrays the module takes.
         uses_global_constants: whether the platform, or dimension variables, are arguments inside of the module.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx import export
+    >>> exported = export.export(effx.jit(lambda x: x * 2.0))(enp.ones(3))
+    >>> exported.in_avals, exported.out_avals
+    ((f32[3],), (f32[3],))
+    >>> print(exported.call(enp.ones(3)))
+    [2. 2. 2.]
     """
 
     fun_name: str

@@ -68,6 +68,21 @@ def register_pytree_node_serialization(
 
     Raises:
         TreeError: the class or the name is registered already.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx import export
+    >>> @effx.tree_util.register_pytree_node_class
+    ... class Pair:
+    ...     def __init__(self, x, y): self.x, self.y = x, y
+    ...     def tree_flatten(self): return (self.x, self.y), None
+    ...     @classmethod
+    ...     def tree_unflatten(cls, auxdata, children): return cls(*children)
+    >>> _ = export.register_pytree_node_serialization(
+    ...     Pair, serialized_name="example.Pair",
+    ...     serialize_auxdata=lambda auxdata: b"", deserialize_auxdata=lambda data: None)
+    >>> exported = export.export(effx.jit(lambda pair: Pair(pair.y, pair.x)))(Pair(1.0, 2.0))
+    >>> print(export.deserialize(exported.serialize()).call(Pair(3.0, 4.0)).x)
+    4.0
     """
     if nodetype in _by_class:
         raise TreeError(

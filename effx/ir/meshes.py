@@ -29,6 +29,11 @@ class AxisType(enum.Enum):
         Auto: XLA's partitioner, from the shardings of arguments and from constraints.
         Explicit: the types of arrays, which show it.
         Manual: the user, who writes what one device does: inside `shard_map`.
+
+    >>> import effx
+    >>> from effx.sharding import AxisType
+    >>> effx.make_mesh((1,), ("data",), axis_types=AxisType.Explicit).axis_types
+    (Explicit,)
     """
 
     Auto = "Auto"

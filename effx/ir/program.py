@@ -23,7 +23,14 @@ Scalar = bool | int | float | complex
 
 @final
 class Var:
-    """A variable: defined once, as an input or by one equation; compared by identity."""
+    """A variable: defined once, as an input or by one equation; compared by identity.
+
+    >>> import effx, effx.numpy as enp
+    >>> program = effx.make_jaxpr(lambda x: enp.sin(x))(enp.ones(3))
+    >>> x, = program.inputs
+    >>> x, program.equations[0].inputs[0] is x
+    (Var(f32[3]), True)
+    """
 
     __slots__ = ("type",)
 
@@ -47,6 +54,11 @@ class Literal:
     Attributes:
         value: a Python number.
         type: its type, of rank 0.
+
+    >>> import effx, effx.numpy as enp
+    >>> equation, = effx.make_jaxpr(lambda x: x * 2.0)(enp.ones(3)).equations
+    >>> equation.inputs[1].value, equation.inputs[1].type
+    (2.0, f32[]~)
     """
 
     value: Scalar = attrs.field(eq=repr)
@@ -80,6 +92,11 @@ class Equation:
         outputs: the variables it defines.
         source: the user's source location as (code object, offset), resolved only when printed.
         scope: the name stack, outermost name first, joined by `/`.
+
+    >>> import effx, effx.numpy as enp
+    >>> equation, = effx.make_jaxpr(lambda x: x * 2.0)(enp.ones(3)).equations
+    >>> equation.op, equation.inputs, equation.outputs
+    (Mul(), (Var(f32[3]), Literal(value=2.0, type=f32[]~)), (Var(f32[3]),))
     """
 
     op: Operation[object]
@@ -145,6 +162,11 @@ class Program:
         name: the user function's name.
         effects: the effect row: effects that no handler inside has handled.
         constants: closed-over arrays, the values of the first inputs, if a user staged the function.
+
+    >>> import effx, effx.numpy as enp
+    >>> program = effx.make_jaxpr(lambda x: enp.sin(x) * 2.0)(enp.ones(3))
+    >>> program.in_types, program.out_types, [equation.op.name for equation in program.equations]
+    ((f32[3],), (f32[3],), ['sin', 'mul'])
     """
 
     inputs: tuple[Var, ...] = attrs.field(validator=_validate_instances(Var))
@@ -352,7 +374,17 @@ def literal_text(literal: Literal) -> str:
 
 
 def print_program(program: Program, remark: Callable[[Equation], str] = lambda e: "") -> str:
-    """Returns the text of a program, nested programs first; `remark` returns the text behind an equation."""
+    """Returns the text of a program, nested programs first; `remark` returns the text behind an equation.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.ir import print_program
+    >>> program = effx.make_jaxpr(enp.sin)(1.0)
+    >>> print(print_program(program, lambda equation: f"  # {equation.op}"))
+    sin(a: f32[]~) {
+      b: f32[]~ = sin a  # Sin()
+      return b
+    }
+    """
     printer = ProgramPrinter(remark)
     printer.print_function(program)
     return "\n\n".join([*([] if printer.mesh is None else [mesh_text(printer.mesh)]), *printer.functions])

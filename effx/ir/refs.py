@@ -139,6 +139,15 @@ class RefOperation(TupleOperation):
         cell: the cell that is read or written.
         place: the index; arrays in it are the last operands.
         part: the type of the indexed part.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.handling import RefOperation, places
+    >>> ref = effx.new_ref(enp.zeros(3))
+    >>> def f(x):
+    ...     ref[0] = x
+    ...     return ref[1] + x
+    >>> [place.op.name for place in places(effx.make_jaxpr(f)(1.0)) if isinstance(place.op, RefOperation)]
+    ['ref_set', 'ref_get']
     """
 
     cell: Cell
@@ -161,7 +170,20 @@ class RefOperation(TupleOperation):
 
 @final
 class RefNew(RefOperation):
-    """Gives a new cell its first value, the operand."""
+    """Gives a new cell its first value, the operand.
+
+    >>> import attrs, effx
+    >>> from effx.handling import InterceptHandler, RefNew
+    >>> @attrs.frozen
+    ... class Show(InterceptHandler[None]): ...
+    >>> @Show.rule(RefNew)
+    ... def _(site, op, x):
+    ...     print("a reference that holds", x)
+    ...     return site.forward()
+    >>> print(Show().run(lambda: effx.freeze(effx.new_ref(2.0))))
+    a reference that holds 2.0
+    2.0
+    """
 
     __slots__ = ()
 
@@ -172,7 +194,15 @@ class RefNew(RefOperation):
 
 @final
 class RefGet(RefOperation):
-    """Reads. Its only operands are those of the index."""
+    """Reads. Its only operands are those of the index.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.handling import RefGet
+    >>> ref = effx.new_ref(enp.zeros(3))
+    >>> equation, = effx.make_jaxpr(lambda: ref[1])().equations
+    >>> isinstance(equation.op, RefGet), equation.op.place, equation.op.part
+    (True, ((1,),), f32[])
+    """
 
     __slots__ = ()
 
@@ -188,7 +218,17 @@ class RefGet(RefOperation):
 
 @final
 class RefSet(RefOperation):
-    """Writes the first operand."""
+    """Writes the first operand.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.handling import RefSet
+    >>> ref = effx.new_ref(enp.zeros(3))
+    >>> def write(x):
+    ...     ref[1] = x
+    >>> equation, = effx.make_jaxpr(write)(enp.float32(5.0)).equations
+    >>> isinstance(equation.op, RefSet), equation.op.place, equation.inputs
+    (True, ((1,),), (Var(f32[]),))
+    """
 
     __slots__ = ()
 
@@ -199,7 +239,15 @@ class RefSet(RefOperation):
 
 @final
 class RefSwap(RefOperation):
-    """Writes the first operand, and returns the previous value."""
+    """Writes the first operand, and returns the previous value.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.handling import RefSwap
+    >>> ref = effx.new_ref(enp.zeros(3))
+    >>> equation, = effx.make_jaxpr(lambda x: effx.ref.swap(ref, 1, x))(enp.float32(5.0)).equations
+    >>> isinstance(equation.op, RefSwap), equation.inputs, equation.outputs
+    (True, (Var(f32[]),), (Var(f32[]),))
+    """
 
     __slots__ = ()
 
@@ -210,7 +258,15 @@ class RefSwap(RefOperation):
 
 @final
 class RefAddUpdate(RefOperation):
-    """Adds the first operand to the indexed part; values at repeated indices are all added."""
+    """Adds the first operand to the indexed part; values at repeated indices are all added.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.handling import RefAddUpdate
+    >>> ref = effx.new_ref(enp.zeros(3))
+    >>> equation, = effx.make_jaxpr(lambda x: effx.ref.addupdate(ref, 1, x))(enp.float32(5.0)).equations
+    >>> isinstance(equation.op, RefAddUpdate), equation.inputs, equation.outputs
+    (True, (Var(f32[]),), ())
+    """
 
     __slots__ = ()
 

@@ -46,6 +46,11 @@ def array_types(
         kinds: letters of `ArrayType.kind`, the simplest first.
         shapes: by default up to rank 3, with size 0 and 1.
         weak: True for weak types among them.
+
+    >>> from hypothesis import find
+    >>> from effx.laws import array_types
+    >>> find(array_types("iu"), lambda t: t.ndim == 2).kind in "iu"
+    True
     """
     chosen = [d for k in kinds for d in DTYPES[k]]
     return st.builds(
@@ -81,6 +86,14 @@ def array_of(
         low: the least element, of either part where complex.
         high: the largest.
         special: True for NaN, infinities, zeros of both signs and the ends of integers too.
+
+    >>> import numpy as np
+    >>> from hypothesis import find
+    >>> from effx.handling import array_type
+    >>> from effx.laws import array_of
+    >>> t = array_type(np.dtype("float32"), (2,))
+    >>> find(array_of(t), lambda x: bool((x > 1.0).all())).type
+    f32[2]
     """
     count = t.size
 

@@ -125,6 +125,14 @@ class Report:
     Attributes:
         outcomes: one for each law.
         operations: one for each class of operations that a handler has a rule for.
+
+    >>> from effx.laws import Outcome, Report
+    >>> report = Report((Outcome("inverse", 3), Outcome("loops", 0, 1, "there are none")))
+    >>> print(report)
+    1 laws hold, 1 do not apply
+      loops: does not apply: there are none
+    >>> report.skipped
+    {'loops': 'there are none'}
     """
 
     outcomes: tuple[Outcome, ...]
@@ -192,8 +200,8 @@ def check_operation(
         TransformError: there is no reference for the operation's values.
 
     >>> import effx, numpy as np
-    >>> from effx.ir.ops.elementwise import Sin
-    >>> from effx.ir.types import array_type
+    >>> from effx.handling import array_type
+    >>> from effx.handling.ops import Sin
     >>> check_operation(Sin(), array_type(effx.dtypes.float32, (3,)), reference=np.sin, examples=2)
     """
     kind = type(op)
@@ -470,7 +478,7 @@ def check_rules(
         LawError: a law fails; it names the law and reproduces the failure.
 
     >>> import effx, effx.numpy as enp
-    >>> from effx.ir.types import array_type
+    >>> from effx.handling import array_type
     >>> @effx.custom_jvp
     ... def cube(x): return x * x * x
     >>> cube.defjvps(lambda dx, y, x: 3.0 * x * x * dx)

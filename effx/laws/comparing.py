@@ -34,6 +34,14 @@ def same(got: PyTree, want: PyTree, tolerance: float = 1e-9, note: str = "") -> 
 
     Raises:
         AssertionError: they differ.
+
+    >>> import effx.numpy as enp
+    >>> from effx.laws import same
+    >>> same([enp.array(1.0)], [enp.array(1.0)])
+    >>> same([enp.zeros(2)], [enp.zeros(3)])
+    Traceback (most recent call last):
+    ...
+    AssertionError: ...array 0: f32[2] against f32[3]...
     """
     left, right = leaves(got), leaves(want)
     assert len(left) == len(right), f"{note} {len(left)} arrays against {len(right)}"

@@ -111,7 +111,7 @@ def builder_of(kind: type[AnyOperation]) -> Builder | None:
 def instances_of(kind: type[AnyOperation]) -> tuple[Instance, ...]:
     """Returns instances of a class, the simplest first: on 64-bit floats, then on integers, bools, complex numbers.
 
-    >>> from effx.ir.ops.reduce import ReduceSum
+    >>> from effx.handling.ops import ReduceSum
     >>> sorted({instance.op.axes for instance in instances_of(ReduceSum)})
     [(), (0,), (0, 1), (1,)]
     """

@@ -408,7 +408,7 @@ def operations(
         TransformError: a class is not registered.
 
     >>> from hypothesis import find
-    >>> from effx.ir.ops.elementwise import Sin
+    >>> from effx.handling.ops import Sin
     >>> find(operations(Sin), lambda case: True)
     (Sin(), (Array(2.46531, dtype=float32),))
     """

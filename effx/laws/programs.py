@@ -39,7 +39,7 @@ Supports = Callable[[str, tuple[Shape, ...]], bool]
 @final
 @attrs.frozen(eq=False)
 class TypedProgram:
-    """A random function of arrays, as source.
+    r"""A random function of arrays, as source.
 
     Attributes:
         source: a Python function `f`, which uses the names `np`, `effx`, `enp` and `lax`.
@@ -48,6 +48,12 @@ class TypedProgram:
         known: True if the predicates depend on the last parameter only, which the handler under test never
             boxes.
         names: what the source uses besides, because no source can say it.
+
+    >>> import effx.numpy as enp
+    >>> from effx.laws import TypedProgram
+    >>> program = TypedProgram("def f(x):\n    return enp.sum(x * 2.0)\n", ((2,),))
+    >>> print(program(enp.array([1.0, 2.0])))
+    6.0
     """
 
     source: str
@@ -493,10 +499,17 @@ def programs(
 
 
 def points(program: TypedProgram) -> st.SearchStrategy[tuple[Array, ...]]:
-    """Draws arguments of a program, numbers of three digits between -1 and 1.
+    r"""Draws arguments of a program, numbers of three digits between -1 and 1.
 
     Args:
         program: drawn by `programs`.
+
+    >>> from hypothesis import find
+    >>> from effx.laws import TypedProgram, points
+    >>> program = TypedProgram("def f(x):\n    return enp.sin(x)\n", ((2,),))
+    >>> x, = find(points(program), lambda point: True)
+    >>> x.shape, bool((abs(x) <= 1.0).all())
+    ((2,), True)
     """
     return st.integers(0, 99).map(program.at)
 
@@ -508,5 +521,13 @@ def _draw_case(draw: st.DrawFn, strategy: st.SearchStrategy[TypedProgram]) -> tu
 
 
 def cases(strategy: st.SearchStrategy[TypedProgram]) -> st.SearchStrategy[tuple[object, ...]]:
-    """Draws a program with a point: the arguments `(f, xs)` of most laws."""
+    r"""Draws a program with a point: the arguments `(f, xs)` of most laws.
+
+    >>> from hypothesis import find, strategies as st
+    >>> from effx.laws import TypedProgram, cases
+    >>> program = TypedProgram("def f(x):\n    return enp.sin(x)\n", ((2,),))
+    >>> f, xs = find(cases(st.just(program)), lambda case: True)
+    >>> f is program, [x.shape for x in xs]
+    (True, [(2,)])
+    """
     return _draw_case(strategy)

@@ -49,6 +49,15 @@ class LawError(AssertionError):
     Attributes:
         law: the law's name.
         reproduction: Python source that fails in the same way when it is run.
+
+    >>> from hypothesis import strategies as st
+    >>> from effx.laws import Law, LawError
+    >>> def less(x): assert x < 3, f"{x} is not less"
+    >>> try:
+    ...     Law("less", "x < 3", "operations", less, st.tuples(st.integers()))(5)
+    ... except LawError as error:
+    ...     print(error.law, "5 is not less" in str(error))
+    less True
     """
 
     def __init__(self, law: str, statement: str, cause: BaseException, reproduction: str) -> None:
@@ -60,7 +69,17 @@ class LawError(AssertionError):
 
 @final
 class NotApplicable(Exception):  # noqa: N818 - no error: the law does not apply to the case
-    """A law does not apply to a case; the text gives the reason."""
+    """A law does not apply to a case; the text gives the reason.
+
+    >>> from hypothesis import strategies as st
+    >>> from effx.laws import Law, NotApplicable
+    >>> def inverse(x):
+    ...     if x == 0:
+    ...         raise NotApplicable("0 has no inverse")
+    ...     assert x * (1 / x) == 1
+    >>> Law("inverse", "x (1/x) = 1", "operations", inverse, st.tuples(st.integers())).check((0,))
+    '0 has no inverse'
+    """
 
 
 @final
@@ -73,6 +92,10 @@ class Outcome:
         held: the number of cases in which it held.
         skipped: the number of cases to which it does not apply.
         reason: the reason for the last such case.
+
+    >>> from effx.laws import Outcome
+    >>> Outcome("inverse", 3) + Outcome("inverse", 1, 1, "0 has no inverse")
+    Outcome(law='inverse', held=4, skipped=1, reason='0 has no inverse')
     """
 
     law: str
@@ -104,6 +127,12 @@ class Law:
         strategy: draws the function's arguments, as a tuple.
         compiles: True where cases run on XLA; others run on the NumPy reference, which compiles nothing.
         share: the part of the profile's number of examples that is drawn; compiling is slow.
+
+    >>> from hypothesis import strategies as st
+    >>> from effx.laws import Law
+    >>> def square(x): assert x * x >= 0
+    >>> law = Law("square", "x^2 >= 0", "operations", square, st.tuples(st.integers()))
+    >>> law(-3)                  # one case, in which it holds
     """
 
     name: str
@@ -228,6 +257,13 @@ def law(
 
     Raises:
         TransformError: the area is unknown, or the name is taken.
+
+    >>> from hypothesis import strategies as st
+    >>> from effx.laws import LAWS, law
+    >>> @law("operations", "x^2 >= 0", st.tuples(st.integers()))
+    ... def square_is_positive(x): assert x * x >= 0
+    >>> LAWS.pop("square_is_positive").statement         # popped, so that it is no law of effx
+    'x^2 >= 0'
     """
     if area not in AREAS:
         raise TransformError(f"law: an area is one of {', '.join(map(repr, AREAS))}, got {area!r}")

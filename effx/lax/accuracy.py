@@ -20,7 +20,12 @@ A = TypeVar("A", bound=Array)
 
 
 class AccuracyMode(enum.Enum):
-    """The accuracy of a function's results, where no tolerance is set."""
+    """The accuracy of a function's results, where no tolerance is set.
+
+    >>> import effx.lax as lax
+    >>> print(lax.exp(0.0, accuracy=lax.AccuracyMode.DEFAULT))
+    1.0
+    """
 
     HIGHEST = 1
     """As accurate as the compiler can."""

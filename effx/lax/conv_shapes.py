@@ -26,6 +26,10 @@ class ConvDimensionNumbers(NamedTuple):
         lhs_spec: the axes of lhs: batch, features, then the spatial ones.
         rhs_spec: the axes of rhs: features of the result, features of lhs, then the spatial ones.
         out_spec: the axes of the result: batch, features, then the spatial ones.
+
+    >>> import effx.lax as lax
+    >>> lax.conv_dimension_numbers((1, 8, 3), (2, 3, 4), ("NHC", "HIO", "NHC")).lhs_spec
+    (0, 2, 1)
     """
 
     lhs_spec: Sequence[int]

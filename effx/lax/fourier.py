@@ -15,7 +15,12 @@ __all__ = ["FftType", "fft"]
 
 
 class FftType(enum.IntEnum):
-    """The domain and direction of a Fourier transform."""
+    """The domain and direction of a Fourier transform.
+
+    >>> import effx.lax as lax, effx.numpy as enp
+    >>> print(lax.fft(enp.array([1.0, 2.0]), lax.FftType.RFFT, (2,)))
+    [ 3.+0.j -1.+0.j]
+    """
 
     FFT = 0
     IFFT = 1

@@ -19,7 +19,14 @@ __all__ = ["RandomAlgorithm", "rng_bit_generator", "rng_uniform"]
 
 
 class RandomAlgorithm(IntEnum):
-    """The algorithms of XLA's bit generator; the default one is the platform's choice."""
+    """The algorithms of XLA's bit generator; the default one is the platform's choice.
+
+    >>> import effx.lax as lax, effx.numpy as enp
+    >>> key = enp.array([1, 2, 3, 4], enp.uint32)
+    >>> state, bits = lax.rng_bit_generator(key, (3,), algorithm=lax.RandomAlgorithm.RNG_PHILOX)
+    >>> bits.shape, bits.dtype
+    ((3,), dtype('uint32'))
+    """
 
     RNG_DEFAULT = 0
     RNG_THREE_FRY = 1

@@ -29,7 +29,15 @@ __all__ = [
 
 
 class GatherScatterMode(enum.Enum):
-    """The treatment of indices out of range."""
+    """The treatment of indices out of range.
+
+    >>> import effx.lax as lax, effx.numpy as enp
+    >>> x, dims = enp.array([1.0, 2.0]), lax.GatherDimensionNumbers((), (0,), (0,))
+    >>> print(lax.gather(x, enp.array([[0], [5]]), dims, (1,), mode=lax.GatherScatterMode.CLIP))
+    [1. 2.]
+    >>> print(lax.gather(x, enp.array([[0], [5]]), dims, (1,), mode=lax.GatherScatterMode.FILL_OR_DROP))
+    [ 1. nan]
+    """
 
     CLIP = "clip"
     """They are clamped to the nearest index at which the slice fits."""

@@ -73,6 +73,11 @@ class DotAlgorithmPreset(enum.Enum):
     `X3`, `X6` and `X9` are so many products of 16-bit parts, for the precision of a wider dtype. `FAST_ACCUM` allows
     less exact sums. CPUs have F16_F16_F16, BF16_BF16_F32 and its X3 and X6, which they compute exactly, F32_F32_F32 and
     F64_F64_F64.
+
+    >>> import effx.lax as lax, effx.numpy as enp
+    >>> x = enp.array([1.0, 2.0])
+    >>> print(lax.dot(x, x, precision=lax.DotAlgorithmPreset.F32_F32_F32))
+    5.0
     """
 
     DEFAULT = "DEFAULT"

@@ -35,6 +35,12 @@ class Autocast(InterceptHandler[None]):
         dtype: the narrow dtype.
         elementwise: True to round elementwise operations too.
         full: names of scopes that compute in full.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.library.autocast import Autocast
+    >>> x = enp.array([[1.001]])
+    >>> print(Autocast(effx.dtypes.bfloat16).run(lambda x: x @ x, x))
+    [[1.]]
     """
 
     dtype: DType

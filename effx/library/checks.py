@@ -180,6 +180,11 @@ def check_error(error: Error) -> None:
     Raises:
         TransformError: it is no `Error`.
         CheckError: it is known, and an error.
+
+    >>> import effx
+    >>> from effx.experimental import checkify
+    >>> error, y = effx.jit(checkify.checkify(lambda x: x + 1))(1)
+    >>> checkify.check_error(error)         # raises nothing: there is no error
     """
     if not isinstance(error, Error):
         raise TransformError(f"check_error: takes an Error, got {error!r} of type {type(error).__name__}")

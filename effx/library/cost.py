@@ -74,6 +74,12 @@ class Line:
         count: how many operations are performed.
         flops: arithmetic operations.
         traffic: bytes read and written.
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.cost import cost
+    >>> line, = cost(lambda x: x + 1.0)(enp.ones(10)).operations
+    >>> line.name, line.flops
+    ('add', 10.0)
     """
 
     name: str
@@ -94,6 +100,12 @@ class Cost:
         peak: bytes in use at once, arguments included.
         scopes, operations: the same by scope and by operation, the most arithmetic first.
         unbounded: True if while loops are counted by an assumed number of iterations.
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.cost import cost
+    >>> report = cost(lambda x: -x)(enp.ones(10))
+    >>> report.count, report.flops, report.traffic, report.intensity
+    (1.0, 10.0, 80.0, 0.125)
     """
 
     count: float

@@ -26,7 +26,16 @@ HostData = NDArray[np.generic]
 
 
 class CheckError(EffxError, ValueError):
-    """A check has failed."""
+    """A check has failed.
+
+    >>> from effx.library.checkify import CheckError, check, checkify
+    >>> error, _ = checkify(lambda x: check(x < 3, "{} is too large", x))(5)
+    >>> try:
+    ...     error.throw()
+    ... except CheckError as failure:
+    ...     print(failure)
+    5 is too large (`check` failed at ... in <lambda>)...
+    """
 
 
 # --- arrays as words ------------------------------------------------------------------------------
@@ -173,6 +182,15 @@ class Error:
     Attributes:
         code: i32[*batch], the number of the message; 0 for none.
         details: u32[*batch, n] with n > 0, the words of the values in the message.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.library.checkify import check, checkify
+    >>> f = effx.jit(checkify(lambda x: check(x < 3, "{} is too large", x)))
+    >>> error, _ = f(5)
+    >>> print(error.get())
+    5 is too large (`check` failed at ... in <lambda>)
+    >>> print(f(2)[0].get())
+    None
     """
 
     code: Array

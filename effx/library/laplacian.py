@@ -48,6 +48,12 @@ class LaplacianValue:
         value: f[*shape].
         gradient: f[n, *shape]; None where it is zero.
         laplacian: f[*shape]; None where it is zero.
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.laplacian import LaplacianValue
+    >>> x = LaplacianValue(enp.array(3.0), enp.array([1.0, 0.0]))        # the first of two parameters
+    >>> print(x.value, x.gradient, x.laplacian)
+    3.0 [1. 0.] None
     """
 
     value: Array
@@ -58,7 +64,15 @@ class LaplacianValue:
 @final
 @attrs.frozen
 class Laplacians(BoxHandler[LaplacianValue]):
-    """Runs a function on values with gradients and Laplacians."""
+    """Runs a function on values with gradients and Laplacians.
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.laplacian import Laplacians, LaplacianValue
+    >>> x, y = LaplacianValue(enp.array(3.0), enp.array([1.0, 0.0])), LaplacianValue(enp.array(2.0), enp.array([0.0, 1.0]))
+    >>> result = Laplacians().run(lambda x, y: x * x * y, x, y)
+    >>> print(result.value, result.gradient, result.laplacian)
+    18.0 [12.  9.] 4.0
+    """
 
     name = "laplacians"
 

@@ -39,6 +39,13 @@ class LowRank:
         a: f[*stack, *inputs, r].
         b: f[*stack, r, *outputs].
         scale: f[*stack].
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.lora import LowRank
+    >>> w = LowRank(enp.zeros((2, 2)), a=enp.array([[1.0], [2.0]]), b=enp.array([[1.0, 0.0]]), scale=enp.array(10.0))
+    >>> print(w.merged())
+    [[10.  0.]
+     [20.  0.]]
     """
 
     weight: Array

@@ -28,7 +28,16 @@ R = TypeVar("R")
 
 
 class NanError(EffxError, FloatingPointError):
-    """An operation made a NaN (or an infinity)."""
+    """An operation made a NaN (or an infinity).
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.nan_guard import NanError, nan_guard
+    >>> try:
+    ...     nan_guard(enp.log)(-1.0)
+    ... except NanError as error:
+    ...     print("log" in str(error))
+    True
+    """
 
 
 @final

@@ -216,6 +216,14 @@ class Transformed(Generic[P, R]):
 
     Attributes:
         fun: the function.
+
+    >>> import effx
+    >>> from effx.library.parameters import param, transform
+    >>> model = transform(lambda x: param("w", (2,), effx.nn.initializers.ones) @ x)
+    >>> x = effx.numpy.array([1.0, 2.0])
+    >>> params = model.init(effx.random.key(0), x)
+    >>> print(params["w"], model.apply(params, x), model.apply({"w": [0.0, 5.0]}, x))
+    [1. 1.] 3.0 10.0
     """
 
     fun: Callable[P, R]

@@ -36,6 +36,12 @@ class Range:
 
     Attributes:
         low, high: f32[].
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.quantize import Range
+    >>> both = Range(enp.array(0.0), enp.array(1.0)).join(Range(enp.array(-2.0), enp.array(0.5)))
+    >>> print(both.low, both.high)
+    -2.0 1.0
     """
 
     low: Array

@@ -58,6 +58,13 @@ class Sow(TupleOperation):
         tag: of the handlers that it is for.
         key: the value's name.
         structure: the value's, as a pytree.
+
+    >>> import effx
+    >>> from effx.handling import places
+    >>> from effx.library.sowing import Sow, sow
+    >>> program = effx.make_jaxpr(lambda x: sow(x, tag="t", name="x") + 1.0)(1.0)
+    >>> [place.op.key for place in places(program) if isinstance(place.op, Sow)]
+    ['x']
     """
 
     tag: str = attrs.field(validator=is_name)
@@ -160,6 +167,12 @@ class Reap(InterceptHandler[None]):
     Attributes:
         tag: the tag.
         clobber: True to keep the last of several values with one name, which is an error otherwise.
+
+    >>> from effx.library.sowing import Reap, sow
+    >>> f = lambda x: sow(x + 1.0, tag="t", name="y") * 10.0
+    >>> result, values = Reap("t").run(f, 1.0)
+    >>> print(result, values["y"])
+    20.0 2.0
     """
 
     tag: str
@@ -197,6 +210,11 @@ class Plant(InterceptHandler[VisitCounts]):
     Attributes:
         tag: the tag.
         values: by name; for a value that is sown several times, as in a loop, with leading axes.
+
+    >>> from effx.library.sowing import Plant, sow
+    >>> f = lambda x: sow(x + 1.0, tag="t", name="y") * 10.0
+    >>> print(Plant("t", {"y": 5.0}).run(f, 1.0))
+    50.0
     """
 
     tag: str

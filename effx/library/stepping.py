@@ -40,6 +40,12 @@ class Entry:
         line: the user's, such as `train.py:12 in loss`.
         scope: the name stack.
         seconds: how long it took.
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.stepping import step_through
+    >>> entry, = step_through(lambda x: x * 2.0)(enp.array(3.0)).entries
+    >>> print(entry.op.name, *entry.results)
+    mul 6.0
     """
 
     op: Operation[Any]
@@ -106,6 +112,12 @@ class StepLog(Generic[R]):
     Attributes:
         result: of the function.
         entries: one for each operation.
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.stepping import step_through
+    >>> log = step_through(lambda x: (x + 1.0) * 2.0 + x)(enp.array(3.0))
+    >>> print(log.result, sorted((name, count) for name, (count, seconds) in log.by_operation().items()))
+    11.0 [('add', 2), ('mul', 1)]
     """
 
     result: R

@@ -142,6 +142,9 @@ def register_ffi_target_as_batch_partitionable(name: str) -> None:
 
     Args:
         name: of the target.
+
+    >>> from effx.ffi import register_ffi_target_as_batch_partitionable
+    >>> register_ffi_target_as_batch_partitionable("example_of_a_function_of_batches")
     """
     _jax.register_custom_call_as_batch_partitionable(name)
 
@@ -176,6 +179,13 @@ def register_ffi_type_id(name: str, obj: object, platform: str = "cpu") -> None:
 
     Raises:
         BackendError: it is no PyCapsule; XLA has another type of that name, or has none of this platform.
+
+    >>> from effx.ffi import register_ffi_type_id
+    >>> register_ffi_type_id("state", 3)
+    Traceback (most recent call last):
+    ...
+    effx.errors.BackendError: register_ffi_type_id: type_id must be a PyCapsule, got 3
+    ...
     """
     _register_type("register_ffi_type_id", name, {"type_id": obj}, platform)
 

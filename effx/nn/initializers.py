@@ -46,7 +46,16 @@ TRUNCATED_COMPLEX_DEVIATION = 0.95311164380491208
 
 
 class Initializer(Protocol):
-    """A function that returns initial values of a parameter."""
+    """A function that returns initial values of a parameter.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.nn.initializers import Initializer
+    >>> def halves(key, shape, dtype=None):
+    ...     return enp.full(shape, 0.5, dtype)
+    >>> init: Initializer = halves
+    >>> print(init(effx.random.key(0), (2,)))
+    [0.5 0.5]
+    """
 
     def __call__(self, key: Operand, shape: ShapeLike, dtype: "DTypeLike | None" = None) -> Array:
         """Returns values of a shape and dtype, drawn with a key."""

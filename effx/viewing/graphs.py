@@ -86,6 +86,12 @@ def graph(program: Program) -> str:
     """Returns a program as a graph: equations and inputs are nodes, values edges with their types, programs clusters.
 
     A dashed edge leads from an equation to the program that it runs.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx import viewing
+    >>> dot = viewing.graph(effx.make_jaxpr(enp.sin)(1.0))
+    >>> dot.startswith('digraph "sin"'), '[label="a: f32[]~"]' in dot
+    (True, True)
     """
     writer = _Graph()
     writer.write_cluster(program, "  ")

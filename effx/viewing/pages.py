@@ -176,7 +176,14 @@ class _Page:
 
 
 def page(program: Program) -> str:
-    """Returns one page of HTML that shows a program; it refers to nothing outside of it."""
+    """Returns one page of HTML that shows a program; it refers to nothing outside of it.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx import viewing
+    >>> html = viewing.page(effx.make_jaxpr(lambda x: enp.sin(x) * 2.0)(1.0))
+    >>> "2 equations in 1 programs" in html
+    True
+    """
     written = _Page()
     body = written.write_program(program)
     total = written.costs.whole(program)
@@ -206,7 +213,13 @@ def count_equations(program: Program) -> int:
 
 
 def frame(program: Program) -> str | None:
-    """Returns the page in a frame of its own, for notebooks; None where text will be better."""
+    """Returns the page in a frame of its own, for notebooks; None where text will be better.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx import viewing
+    >>> viewing.frame(effx.make_jaxpr(enp.sin)(1.0))[:7]
+    '<iframe'
+    """
     n = count_equations(program)
     if n > LARGEST:
         return None

@@ -39,6 +39,17 @@ def text(program: Program, source_info: bool, name_stack: bool, use_color: bool 
         source_info: with the user's line behind each equation.
         name_stack: with the user's scopes and the transformations behind each equation.
         use_color: in colours; None for the setting, where the standard output is a terminal.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx import viewing
+    >>> def f(x):
+    ...     with effx.named_scope("layer"):
+    ...         return enp.sin(x)
+    >>> print(viewing.text(effx.make_jaxpr(f)(1.0), source_info=False, name_stack=True, use_color=False))
+    f(a: f32[]~) {
+      b: f32[]~ = sin a 'layer'  # [layer]
+      return b
+    }
     """
 
     def describe(equation: Equation) -> str:

@@ -57,7 +57,13 @@ _LIMIT = 32  # GiB of the host's memory that are on their way at a time
 
 
 class BarrierTimeoutError(DistributedError):
-    """Another process has not stored its parts in time."""
+    """Another process has not stored its parts in time.
+
+    >>> import effx
+    >>> from effx.experimental.array_serialization import serialization
+    >>> issubclass(serialization.BarrierTimeoutError, effx.errors.DistributedError)
+    True
+    """
 
 
 def get_tensorstore_spec(
@@ -175,6 +181,15 @@ async def async_serialize(
         CheckpointError: it cannot be stored.
         DTypeError: the format has no such dtype.
         BackendError: tensorstore is not installed.
+
+    >>> import asyncio, tempfile, effx.numpy as enp
+    >>> from effx.experimental.array_serialization import serialization
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     spec = serialization.get_tensorstore_spec(folder + "/w", driver="zarr3")
+    ...     asyncio.run(serialization.async_serialize(enp.arange(3), spec))
+    ...     sharding = enp.arange(3).sharding
+    ...     print(asyncio.run(serialization.async_deserialize(sharding, spec)))
+    [0 1 2]
     """
     spec = _to_spec("async_serialize", tensorstore_spec)
     # A transaction's writes are stored when it is committed, so they cannot be awaited here.
@@ -219,6 +234,14 @@ async def async_deserialize(
         ShardingError: it cannot be sharded so.
         DTypeError: the elements do not convert.
         BackendError: tensorstore is not installed.
+
+    >>> import asyncio, tempfile, effx.numpy as enp
+    >>> from effx.experimental.array_serialization import serialization
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     spec = serialization.get_tensorstore_spec(folder + "/w", driver="zarr3")
+    ...     serialization.run_serialization([enp.arange(3)], [spec])
+    ...     print(asyncio.run(serialization.async_deserialize(enp.arange(3).sharding, spec, dtype=enp.float32)))
+    [0. 1. 2.]
     """
     function_name = "async_deserialize"
     spec = _to_spec(function_name, tensorstore_spec)
@@ -296,6 +319,14 @@ def run_deserialization(
         ShardingError: one cannot be sharded so.
         DTypeError: elements do not convert.
         BackendError: tensorstore is not installed.
+
+    >>> import tempfile, effx.numpy as enp
+    >>> from effx.experimental.array_serialization import serialization
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     spec = serialization.get_tensorstore_spec(folder + "/w", driver="zarr3")
+    ...     serialization.run_serialization([enp.arange(3)], [spec])
+    ...     print(*serialization.run_deserialization([enp.arange(3).sharding], [spec], dtypes=[enp.float32]))
+    [0. 1. 2.]
     """
     function_name = "run_deserialization"
     _check_count(function_name, "shardings", shardings, "tensorstore_specs", tensorstore_specs)
@@ -322,6 +353,12 @@ class AsyncManager:
 
     Args:
         timeout_secs: how long a process waits for the others.
+
+    >>> from effx.experimental.array_serialization import serialization
+    >>> manager = serialization.GlobalAsyncCheckpointManager(timeout_secs=60)
+    >>> isinstance(manager, serialization.AsyncManager)
+    True
+    >>> manager.wait_until_finished()                    # at once: nothing is being stored
     """
 
     def __init__(self, timeout_secs: int = 300) -> None:
@@ -360,7 +397,13 @@ class AsyncManager:
 
 
 class GlobalAsyncCheckpointManagerBase(ABC):
-    """What writes arrays in the background, one set of them after another."""
+    """What writes arrays in the background, one set of them after another.
+
+    >>> from effx.experimental.array_serialization import serialization
+    >>> base = serialization.GlobalAsyncCheckpointManagerBase
+    >>> isinstance(serialization.GlobalAsyncCheckpointManager(), base)
+    True
+    """
 
     @abstractmethod
     def check_for_errors(self) -> None:

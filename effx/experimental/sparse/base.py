@@ -19,11 +19,29 @@ __all__ = ["CuSparseEfficiencyWarning", "JAXSparse", "SparseEfficiencyError", "S
 
 
 class SparseEfficiencyError(ShapeError):
-    """An operation that would store more elements than its operand; named as in JAX."""
+    """An operation that would store more elements than its operand; named as in JAX.
+
+    >>> import effx.numpy as enp
+    >>> from effx.experimental.sparse import BCOO, SparseEfficiencyError, bcoo_update_layout
+    >>> try:
+    ...     bcoo_update_layout(BCOO.fromdense(enp.eye(3)), n_batch=1)
+    ... except SparseEfficiencyError as error:
+    ...     print("stores 18 numbers, more than 9" in str(error))
+    True
+    """
 
 
 class SparseEfficiencyWarning(UserWarning):
-    """An operation stores more elements than its operand; named as in JAX."""
+    """An operation stores more elements than its operand; named as in JAX.
+
+    >>> import warnings, effx.numpy as enp
+    >>> from effx.experimental.sparse import BCOO, SparseEfficiencyWarning, bcoo_update_layout
+    >>> with warnings.catch_warnings(record=True) as messages:
+    ...     warnings.simplefilter("always", SparseEfficiencyWarning)
+    ...     matrix = bcoo_update_layout(BCOO.fromdense(enp.eye(3)), n_batch=1, on_inefficient="warn")
+    >>> "stores 18 numbers, more than 9" in str(messages[0].message)
+    True
+    """
 
 
 class CuSparseEfficiencyWarning(SparseEfficiencyWarning):

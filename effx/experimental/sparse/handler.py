@@ -38,7 +38,13 @@ def _(body: Body, op: Dense, inputs: tuple[Atom, ...], outputs: tuple[Var, ...])
 @final
 @attrs.frozen
 class Sparsify(BoxHandler[Payload]):
-    """Computes with sparse arrays. An operation whose result would not be sparse is an error."""
+    """Computes with sparse arrays. An operation whose result would not be sparse is an error.
+
+    >>> import effx.numpy as enp
+    >>> from effx.experimental.sparse import BCOO, Sparsify
+    >>> Sparsify().run(lambda m: 2.0 * m, BCOO.fromdense(enp.eye(2))).todense().tolist()
+    [[2.0, 0.0], [0.0, 2.0]]
+    """
 
     def lift(self, x: Array) -> Payload:
         """A dense array is its own payload."""

@@ -38,6 +38,12 @@ class Place:
         share: the probability that it is performed, if all branches of a cond are equally likely.
         unbounded: True inside a while loop, of which `repeats` counts one iteration.
         transformations: the derivatives and batches that perform it, as `Site.transformations`.
+
+    >>> import effx
+    >>> from effx.handling import places
+    >>> program = effx.make_jaxpr(lambda x: effx.lax.fori_loop(0, 5, lambda i, x: x * 2.0, x))(1.0)
+    >>> [(place.repeats, place.constants) for place in places(program) if place.op.name == "mul"]
+    [(5, (None, array(2., dtype=float32)))]
     """
 
     equation: Equation
@@ -198,8 +204,7 @@ class Forward(Analysis[V]):
     """A forward analysis. Rules: `(place, op, *facts) -> fact`, or a tuple for several results.
 
     >>> import effx, effx.numpy as enp
-    >>> from effx.ir.ops.base import Elementwise
-    >>> from effx.ir.ops.elementwise import Mul
+    >>> from effx.handling.ops import Elementwise, Mul
     >>> class Degree(Forward[int]):
     ...     "The degree of a polynomial."
     ...     def literal(self, value, type): return 0
@@ -264,7 +269,7 @@ class Backward(Analysis[V]):
     `results` and `operands` are tuples of the facts that are known so far, or `unknown`.
 
     >>> import effx, effx.numpy as enp
-    >>> from effx.ir.ops.elementwise import Exp, Log, Mul
+    >>> from effx.handling.ops import Exp, Log, Mul
     >>> class Inverse(Backward["effx.Array | None"]):
     ...     "Solves y = f(x) for x, where each operation can be undone."
     ...     def literal(self, value, type): return enp.asarray(value, type.dtype)

@@ -59,7 +59,7 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         payload_type: the class of payloads, as in the base `BoxHandler[Bounds]`; a union if there are several.
 
     >>> import attrs, effx
-    >>> from effx.ir.ops.elementwise import Add, Mul
+    >>> from effx.handling.ops import Add, Mul
     >>> @attrs.frozen
     ... class Sign:
     ...     positive: effx.Array

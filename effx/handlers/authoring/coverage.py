@@ -43,6 +43,17 @@ class Coverage:
     Attributes:
         handler: its class.
         treatments: one for each operation class, by family and name.
+
+    >>> import attrs, effx
+    >>> from effx.handling import BoxHandler, coverage
+    >>> from effx.handling.ops import Exp, Mul
+    >>> @attrs.frozen
+    ... class Signs(BoxHandler[effx.Array]):
+    ...     def lift(self, x): return x > 0
+    >>> _ = Signs.rule(Mul)(lambda op, x, y: x == y)
+    >>> table = coverage(Signs)
+    >>> table[Mul].how, table[Exp].how, Exp in table.refused
+    ('rule', 'refused', True)
     """
 
     handler: type[RuledHandler[Any]]
@@ -78,10 +89,8 @@ def coverage(handler: "RuledHandler[Any] | type[RuledHandler[Any]]") -> Coverage
         TransformError: `handler` is something else.
 
     >>> import attrs, effx
-    >>> from effx.handlers.authoring.boxing import BoxHandler
-    >>> from effx.ir.ops.base import Linear
-    >>> from effx.ir.ops.elementwise import Add, Exp, Mul
-    >>> from effx.ir.ops.control import Scan
+    >>> from effx.handling import BoxHandler
+    >>> from effx.handling.ops import Add, Exp, Linear, Mul, Scan
     >>> @attrs.frozen
     ... class Signs(BoxHandler[effx.Array]):
     ...     def lift(self, x): return x > 0

@@ -56,8 +56,7 @@ def decompose(fun: Callable[P, R], to: Iterable[Kind]) -> Callable[P, R]:
         NoRuleError: when called, an operation is not chosen and does not decompose.
 
     >>> import effx, effx.numpy as enp
-    >>> from effx.ir.ops.base import Structural
-    >>> from effx.ir.ops.elementwise import Add, Div, Exp, Mul, Neg, Sub
+    >>> from effx.handling.ops import Add, Div, Exp, Mul, Neg, Structural, Sub
     >>> f = decompose(enp.tanh, to=[Add, Sub, Mul, Div, Neg, Exp])
     >>> effx.make_jaxpr(f)(1.0)
     tanh(a: f32[]~) {

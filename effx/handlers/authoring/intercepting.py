@@ -41,7 +41,7 @@ class InterceptHandler(RuledHandler[S], Generic[S]):
         default: what happens to operations without a rule.
 
     >>> import attrs, effx, effx.numpy as enp
-    >>> from effx.ir.ops.elementwise import Mul, Sin
+    >>> from effx.handling.ops import Mul, Sin
     >>> @attrs.frozen
     ... class Count(InterceptHandler[effx.Array]):
     ...     def initial(self): return enp.int32(0)

@@ -135,8 +135,8 @@ def mask(*kinds: type[Handler]) -> handle:
             handler.
 
     >>> import attrs, effx, effx.numpy as enp
-    >>> from effx.handlers.authoring.intercepting import InterceptHandler
-    >>> from effx.ir.ops.elementwise import Sin
+    >>> from effx.handling import InterceptHandler
+    >>> from effx.handling.ops import Sin
     >>> @attrs.frozen
     ... class Negate(InterceptHandler): ...
     >>> @Negate.rule(Sin)

@@ -37,6 +37,17 @@ class Site(Generic[H, S, R_co]):
         frame: the handler's frame.
         op: the operation.
         operands: the operands as passed: boxes of the handler, or values of outer handlers.
+
+    >>> import attrs, effx.numpy as enp
+    >>> from effx.handling import InterceptHandler
+    >>> from effx.handling.ops import Exp
+    >>> @attrs.frozen
+    ... class Scale(InterceptHandler[None]):
+    ...     factor: float
+    >>> @Scale.rule(Exp)
+    ... def _(site, op, x): return site.handler.factor * site.forward()
+    >>> print(Scale(10.0).run(enp.exp, 0.0))
+    10.0
     """
 
     __slots__ = ("frame", "op", "operands")

@@ -135,6 +135,19 @@ def rule(*kinds: type[Operation[object]]) -> Rule:
     """Registers a rule `(op, primals, tangents) -> (result, tangent)`; None means a zero tangent.
 
     For an operation with several results it returns two tuples.
+
+    >>> import effx
+    >>> from effx.handling import Unary, jvp_rule
+    >>> class Cube(Unary):
+    ...     __slots__ = ()
+    ...     kinds = "f"
+    ...     def decompose(self, x): return x * x * x
+    >>> @jvp_rule(Cube)
+    ... def _(op, primals, tangents):
+    ...     (x,), (dx,) = primals, tangents
+    ...     return op(x), 3.0 * x * x * dx
+    >>> print(effx.grad(Cube())(2.0))
+    12.0
     """
     return JVP.rules.register_function(*kinds)
 
@@ -183,7 +196,18 @@ def jvp_declared_binary(
 
 
 def tangent_of(kind: type[A]) -> "Callable[[Callable[[A, Array, Array, Array], Array]], None]":
-    """Registers `(op, dx, x, y) -> dy` for an operation of one operand."""
+    """Registers `(op, dx, x, y) -> dy` for an operation of one operand.
+
+    >>> import effx
+    >>> from effx.handling import Unary, tangent_of
+    >>> class Cube(Unary):
+    ...     __slots__ = ()
+    ...     kinds = "f"
+    ...     def decompose(self, x): return x * x * x
+    >>> tangent_of(Cube)(lambda op, dx, x, y: 3.0 * x * x * dx)
+    >>> print(effx.grad(Cube())(2.0))
+    12.0
+    """
 
     def register(tangent: Callable[[A, Array, Array, Array], Array]) -> None:
         def unary(op: A, primals: tuple[Array, ...], tangents: tuple[Tangent, ...]) -> tuple[Array, Tangent]:

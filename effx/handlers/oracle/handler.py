@@ -34,7 +34,14 @@ NumPyRule = Callable[..., Any]
 @final
 @attrs.frozen
 class Reference(PayloadHandler):
-    """Runs operations on NumPy."""
+    """Runs operations on NumPy.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.handling import Reference, handle
+    >>> with handle(Reference()):
+    ...     print(effx.jit(enp.cumsum)(enp.array([1.0, 2.0, 3.0])))
+    [1. 3. 6.]
+    """
 
     name = "reference"
     intercepts = True
@@ -64,7 +71,18 @@ class Reference(PayloadHandler):
 
 
 def rule(*kinds: type[Operation[object]]) -> Callable[[NumPyRule], NumPyRule]:
-    """Registers a rule `(op, *NumPy arrays) -> NumPy array`, or a tuple of them for several results."""
+    """Registers a rule `(op, *NumPy arrays) -> NumPy array`; for several results it returns a tuple of them.
+
+    >>> import effx.numpy as enp
+    >>> from effx.handling import Reference, Unary, handle, reference_rule
+    >>> class Cube(Unary):
+    ...     __slots__ = ()
+    >>> @reference_rule(Cube)
+    ... def _(op, x): return x ** 3
+    >>> with handle(Reference()):
+    ...     print(Cube()(enp.array([1.0, 2.0])))
+    [1. 8.]
+    """
     return Reference.rules.register_function(*kinds)
 
 

@@ -42,7 +42,20 @@ Cotangent = Array | None
 @final
 @attrs.define(eq=False)
 class LinearOperand:
-    """A linear operand in a rule: it has a type but no value."""
+    """A linear operand in a rule: it has a type but no value.
+
+    >>> import effx
+    >>> from effx.handling import Binary, LinearOperand, transpose_rule
+    >>> class Times(Binary):
+    ...     __slots__ = ()
+    ...     def decompose(self, x, y): return x * y
+    >>> @transpose_rule(Times)
+    ... def _(op, ct, operands):
+    ...     x, y = operands
+    ...     return (ct * y, None) if isinstance(x, LinearOperand) else (None, ct * x)
+    >>> print(*effx.linear_transpose(lambda x: Times()(x, 5.0), 1.0)(2.0))
+    10.0
+    """
 
     type: ArrayType
 
@@ -64,6 +77,17 @@ def rule(*kinds: type[Operation[object]]) -> Rule:
     """Registers a transpose rule `(op, ct, operands) -> cotangents`.
 
     For an operation with several results `ct` is a sequence, with None for a zero cotangent.
+
+    >>> import effx
+    >>> from effx.handling import Linear, Unary, transpose_rule
+    >>> class Twice(Unary, Linear):
+    ...     __slots__ = ()
+    ...     kinds = "f"
+    ...     def decompose(self, x): return x + x
+    >>> @transpose_rule(Twice)
+    ... def _(op, ct, operands): return (op(ct),)
+    >>> print(*effx.linear_transpose(Twice(), 1.0)(3.0))
+    6.0
     """
     return rules.register_function(*kinds)
 

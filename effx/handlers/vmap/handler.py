@@ -64,8 +64,16 @@ class Vmap(PayloadHandler):
     """Runs a function on all elements of a batch at once.
 
     Attributes:
-        size: the batch size. axis_name: the axis name for collectives; None for none.
+        size: the batch size.
+        axis_name: the axis name for collectives; None for none.
         spmd_axes: the mesh axes that shard the batch where a program constrains shardings.
+
+    A batching rule gets it as its first argument.
+
+    >>> from effx.handling import Vmap
+    >>> handler = Vmap(3, axis_name="i")
+    >>> handler.size, handler.axes()
+    (3, (('i', 3),))
     """
 
     size: int
@@ -171,6 +179,21 @@ def rule(*kinds: type[Operation[object]]) -> Rule:
     """Registers a batching rule `(handler, op, values, axes) -> (result, axis)`; None means no batch axis.
 
     For an operation with several results it returns two tuples.
+
+    >>> import attrs, effx, effx.numpy as enp
+    >>> from effx.handling import ArrayOperation, materialize, vmap_rule
+    >>> @attrs.frozen
+    ... class Reverse(ArrayOperation):
+    ...     axis: int
+    ...     def infer(self, *types): return types[0]
+    ...     def decompose(self, x): return enp.flip(x, self.axis)
+    >>> @vmap_rule(Reverse)
+    ... def _(handler, op, values, axes):
+    ...     x = materialize(handler, values[0], axes[0])    # the batch axis in front
+    ...     return Reverse(op.axis + 1)(x), 0
+    >>> print(effx.vmap(Reverse(0))(enp.array([[1.0, 2.0], [3.0, 4.0]])))
+    [[2. 1.]
+     [4. 3.]]
     """
     return Vmap.rules.register_function(*kinds)
 
@@ -188,7 +211,15 @@ def values_in_front(handler: Vmap, frame: Frame, x: Array) -> Array:
 
 
 def materialize(handler: Vmap, x: Array, axis: Axis, place: int = 0) -> Array:
-    """Returns the value with its batch axis at index `place`; an unbatched value is broadcast along it."""
+    """Returns the value with its batch axis at index `place`; an unbatched value is broadcast along it.
+
+    >>> import effx.numpy as enp
+    >>> from effx.handling import Vmap, materialize
+    >>> materialize(Vmap(2), enp.ones((3, 2)), 1).shape       # the batch axis is 1
+    (2, 3)
+    >>> materialize(Vmap(2), enp.ones(3), None).shape         # there is none
+    (2, 3)
+    """
     if axis is not None:
         return x if axis == place else moveaxis(x, axis, place)
     shape: Shape = (*x.type.shape[:place], handler.size, *x.type.shape[place:])

@@ -31,8 +31,22 @@ _masked_forms: dict[type[Operation[object]], MaskedForm] = {}
 
 
 def masked_form(*kinds: type[Operation[object]]) -> Callable[[F], F]:
-    """Registers how operations run under a mask: where it is False they must not loop, fail or have effects, and their
-    results are ignored.
+    """Registers `(op, mask, operands) -> result` for operation classes: how they run under a mask, a bool.
+
+    Under `vmap` an element runs branches that it does not take, and iterations after its last. There the mask is False: the
+    operation must not loop, fail or have effects, and its result is ignored.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.handling import Unary, masked_form
+    >>> class Log(Unary):
+    ...     __slots__ = ()
+    ...     kinds = "f"
+    ...     def decompose(self, x): return enp.log(x)
+    >>> @masked_form(Log)
+    ... def _(op, mask, operands): return op(enp.where(mask, operands[0], 1.0))
+    >>> f = effx.vmap(lambda x: effx.lax.cond(x > 0, lambda x: Log()(x), lambda x: x, x))
+    >>> print(f(enp.array([-1.0, 1.0])))         # the logarithm of -1 is not computed
+    [-1.  0.]
     """
 
     def register(form: F) -> F:

@@ -11,7 +11,19 @@ from effx.ir.values.array import Array, Operand
 
 
 class ArrayOperation(Operation[Array]):
-    """An operation with one array as its result."""
+    """An operation with one array as its result.
+
+    >>> import attrs, effx, effx.numpy as enp
+    >>> from effx.handling import ArrayOperation, array_type
+    >>> @attrs.frozen
+    ... class Copies(ArrayOperation):
+    ...     count: int
+    ...     def infer(self, *types): return array_type(types[0].dtype, (self.count, *types[0].shape))
+    ...     def decompose(self, x): return enp.stack([x] * self.count)
+    >>> print(effx.jit(Copies(2))(enp.array([1.0, 2.0])))
+    [[1. 2.]
+     [1. 2.]]
+    """
 
     __slots__ = ()
 
@@ -29,7 +41,17 @@ class ArrayOperation(Operation[Array]):
 
 
 class TupleOperation(Operation[tuple[Array, ...]]):
-    """An operation with a tuple of arrays as its result."""
+    """An operation with a tuple of arrays as its result.
+
+    >>> import attrs, effx
+    >>> from effx.handling import TupleOperation
+    >>> @attrs.frozen
+    ... class SumAndDifference(TupleOperation):
+    ...     def infer(self, *types): return types
+    ...     def decompose(self, x, y): return x + y, x - y
+    >>> print(*effx.jit(SumAndDifference())(5.0, 3.0))
+    8.0 2.0
+    """
 
     __slots__ = ()
     multiple = True
@@ -71,13 +93,27 @@ class Singleton:
 
 
 class Linear(Operation[Array]):
-    """Trait: linear in all operands together, so the tangent is the operation on the tangents."""
+    """Trait: linear in all operands together, so the tangent is the operation on the tangents.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.handling import Linear, places
+    >>> program = effx.make_jaxpr(lambda x: enp.exp(x).sum() - x[0])(enp.ones(3))
+    >>> sorted({place.op.name for place in places(program) if isinstance(place.op, Linear)})
+    ['reduce_sum', 'reshape', 'slice', 'sub']
+    """
 
     __slots__ = ()
 
 
 class Structural(Operation[Array]):
-    """Trait: moves or repeats elements without computing with them."""
+    """Trait: moves or repeats elements without computing with them.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.handling import Structural, places
+    >>> program = effx.make_jaxpr(lambda x: enp.sin(x).T.reshape(-1))(enp.ones((2, 3)))
+    >>> [place.op.name for place in places(program) if isinstance(place.op, Structural)]
+    ['transpose', 'reshape']
+    """
 
     __slots__ = ()
 
@@ -89,13 +125,27 @@ class Rearranging(Operation[tuple[Array, ...]]):
 
 
 class Monotone(Operation[Array]):
-    """Trait: one operand, non-decreasing over the whole real line."""
+    """Trait: one operand, non-decreasing over the whole real line.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.handling import Monotone, places
+    >>> program = effx.make_jaxpr(lambda x: enp.exp(x) + enp.sin(x))(1.0)
+    >>> [place.op.name for place in places(program) if isinstance(place.op, Monotone)]
+    ['exp']
+    """
 
     __slots__ = ()
 
 
 class PiecewiseConstant(Operation[Array]):
-    """Trait: its derivative is zero wherever it has one, and so is its tangent."""
+    """Trait: its derivative is zero wherever it has one, and so is its tangent.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.handling import PiecewiseConstant
+    >>> from effx.handling.ops import Floor
+    >>> issubclass(Floor, PiecewiseConstant), effx.grad(enp.floor)(1.5).tolist()
+    (True, 0.0)
+    """
 
     __slots__ = ()
 
@@ -115,6 +165,17 @@ class Elementwise(ArrayOperation):
             tests and laws draw samples from it.
         stablehlo: the operation of StableHLO or CHLO that takes the same operands and gives the same result, such as
             "stablehlo.sine" and "chlo.asin"; "" if there is none.
+
+    >>> import attrs, effx, effx.numpy as enp
+    >>> from effx.handling import Elementwise
+    >>> @attrs.frozen
+    ... class MultiplyAdd(Elementwise):
+    ...     arity, kinds = 3, "f"
+    ...     def infer(self, *types): return types[0]
+    ...     def decompose(self, x, y, z): return x * y + z
+    >>> x = enp.array([1.0, 2.0])
+    >>> print(effx.jit(MultiplyAdd())(x, x, x))
+    [2. 6.]
     """
 
     __slots__ = ()
@@ -137,7 +198,17 @@ class Elementwise(ArrayOperation):
 
 
 class Unary(Singleton, Elementwise):
-    """An elementwise operation of one operand that keeps its type."""
+    """An elementwise operation of one operand that keeps its type.
+
+    >>> import effx
+    >>> from effx.handling import Unary
+    >>> class Cube(Unary):
+    ...     __slots__ = ()
+    ...     kinds = "f"
+    ...     def decompose(self, x): return x * x * x
+    >>> print(Cube()(2.0), effx.grad(Cube())(2.0))
+    8.0 12.0
+    """
 
     __slots__ = ()
 
@@ -149,7 +220,17 @@ class Unary(Singleton, Elementwise):
 
 
 class Binary(Singleton, Elementwise):
-    """An elementwise operation of two operands of one dtype that keeps it."""
+    """An elementwise operation of two operands of one dtype that keeps it.
+
+    >>> import effx
+    >>> from effx.handling import Binary
+    >>> class Mean(Binary):
+    ...     __slots__ = ()
+    ...     kinds = "f"
+    ...     def decompose(self, x, y): return (x + y) / 2.0
+    >>> print(Mean()(1.0, 4.0), effx.grad(Mean())(1.0, 4.0))
+    2.5 0.5
+    """
 
     __slots__ = ()
     arity = 2

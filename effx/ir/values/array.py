@@ -75,6 +75,13 @@ class Array(ArrayAttributes, Generic[DT, Unpack[Dims]]):
 
     The class is generic in its element type and sizes; bare `Array` means any. Values are immutable;
     `x.at[i].set(y)` returns a changed copy.
+
+    >>> import effx, effx.numpy as enp
+    >>> x = enp.array([1.0, 2.0])
+    >>> isinstance(x, effx.Array), x.shape, x.dtype
+    (True, (2,), dtype('float32'))
+    >>> print(x.at[0].set(5.0) @ x, x)
+    9.0 [1. 2.]
     """
 
     __slots__ = ()

@@ -172,7 +172,12 @@ def nextafter(x1: Operand, x2: Operand) -> Array:
 
 
 class RoundingMethod(enum.Enum):
-    """Where `round` takes halves."""
+    """Where `round` takes halves.
+
+    >>> import effx.lax as lax
+    >>> print(lax.round(2.5, lax.RoundingMethod.AWAY_FROM_ZERO), lax.round(2.5, lax.RoundingMethod.TO_NEAREST_EVEN))
+    3.0 2.0
+    """
 
     AWAY_FROM_ZERO = 0
     TO_NEAREST_EVEN = 1

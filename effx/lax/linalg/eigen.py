@@ -12,7 +12,13 @@ __all__ = ["EigImplementation", "EighImplementation", "SvdAlgorithm", "eig", "ei
 
 
 class EigImplementation(enum.Enum):
-    """Libraries with eigenvalues of general matrices; effx calls LAPACK, on CPUs."""
+    """Libraries with eigenvalues of general matrices; effx calls LAPACK, on CPUs.
+
+    >>> import effx.lax as lax, effx.numpy as enp
+    >>> values, _, _ = lax.linalg.eig(enp.diag(enp.array([1.0, 2.0])), implementation=lax.linalg.EigImplementation.LAPACK)
+    >>> print(values)
+    [1.+0.j 2.+0.j]
+    """
 
     CUSOLVER = "cusolver"
     MAGMA = "magma"
@@ -20,7 +26,13 @@ class EigImplementation(enum.Enum):
 
 
 class EighImplementation(enum.Enum):
-    """Methods for eigenvalues of Hermitian matrices; CPUs and GPUs have QR."""
+    """Methods for eigenvalues of Hermitian matrices; CPUs and GPUs have QR.
+
+    >>> import effx.lax as lax, effx.numpy as enp
+    >>> _, values = lax.linalg.eigh(enp.diag(enp.array([2.0, 1.0])), implementation=lax.linalg.EighImplementation.QR)
+    >>> print(values)
+    [1. 2.]
+    """
 
     QR = "qr"
     JACOBI = "jacobi"
@@ -28,7 +40,13 @@ class EighImplementation(enum.Enum):
 
 
 class SvdAlgorithm(enum.Enum):
-    """Methods for singular values; CPUs have QR and DIVIDE_AND_CONQUER, which is their default."""
+    """Methods for singular values; CPUs have QR and DIVIDE_AND_CONQUER, which is their default.
+
+    >>> import effx.lax as lax, effx.numpy as enp
+    >>> x = enp.diag(enp.array([3.0, 4.0]))
+    >>> print(lax.linalg.svd(x, compute_uv=False, algorithm=lax.linalg.SvdAlgorithm.QR))
+    [4. 3.]
+    """
 
     DEFAULT = "default"
     QR = "QR"
@@ -136,8 +154,8 @@ def svd(
         algorithm: None for the platform's own.
 
     Returns:
-        u `[*batch, m, k]`, s `[*batch, k]` and vh `[*batch, k, n]`, k = min(m, n), with square u and vh if requested
-        for; s alone without compute_uv. s descends.
+        u `[*batch, m, k]`, s `[*batch, k]` and vh `[*batch, k, n]`, k = min(m, n), with square u and vh if full_matrices
+        is True; s alone without compute_uv. s descends.
 
     Raises:
         ShapeError, DTypeError: x is not of matrices of floating or complex numbers.

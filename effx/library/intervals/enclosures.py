@@ -90,7 +90,14 @@ class Interval:
 @final
 @attrs.frozen
 class Intervals(BoxHandler[Interval]):
-    """Runs a function on intervals: interval arithmetic (Moore, Kearfott & Cloud 2009)."""
+    """Runs a function on intervals: interval arithmetic (Moore, Kearfott & Cloud 2009).
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.intervals import Interval, Intervals
+    >>> result = Intervals().run(lambda x: 1.0 - x, Interval(enp.array(0.0), enp.array(3.0)))
+    >>> print(f"{result.low:.3f} {result.high:.3f}")          # bounds are rounded outward
+    -2.000 1.000
+    """
 
     name = "intervals"
 
@@ -147,7 +154,14 @@ def exactly(x: Interval) -> Array:
 
 
 def hull(*xs: Interval) -> Interval:
-    """Returns the smallest interval around all; shapes broadcast. NaN bounds do not count."""
+    """Returns the smallest interval around all; shapes broadcast. NaN bounds do not count.
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.intervals import Interval, hull
+    >>> result = hull(Interval(enp.array(0.0), enp.array(1.0)), Interval(enp.array(3.0), enp.array(4.0)))
+    >>> print(result.low, result.high)
+    0.0 4.0
+    """
     low, high = xs[0].low, xs[0].high
     for x in xs[1:]:
         low, high = enp.fmin(low, x.low), enp.fmax(high, x.high)

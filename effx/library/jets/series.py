@@ -27,6 +27,12 @@ class Jet:
     Attributes:
         primal: the value at t = 0.
         terms: Taylor coefficients of the primal's shape and dtype; none where all of them are zero.
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.jets import Jet
+    >>> jet = Jet(enp.array(2.0), (enp.array(1.0),))        # 2 + t
+    >>> print(*jet.series)
+    2.0 1.0
     """
 
     primal: Array
@@ -50,6 +56,12 @@ class Jets(BoxHandler[Jet]):
 
     Attributes:
         order: the number of terms after the primal.
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.jets import Jet, Jets
+    >>> t = Jet(enp.array(2.0), (enp.array(1.0), enp.array(0.0)))        # 2 + t
+    >>> print(*Jets(2).run(lambda x: x * x, t).series)                   # 4 + 4 t + t^2
+    4.0 4.0 1.0
     """
 
     name = "jets"

@@ -30,6 +30,13 @@ class Padded:
     Attributes:
         value: the elements.
         shape: the one that the function sees; sizes may be symbolic.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.library.padding import Padded
+    >>> n, = effx.export.symbolic_shape("n")
+    >>> x = Padded(enp.array([3.0, 1.0, 0.0, 0.0]), (n,))       # as many as n says are elements
+    >>> x.value.shape, x.shape
+    ((4,), (n,))
     """
 
     value: Array
@@ -44,6 +51,13 @@ class Padding(BoxHandler[Padded]):
     Attributes:
         lengths: the values of the dimension variables: how many elements count.
         sizes: the values that the padded arrays have.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.library.padding import Padded, Padding
+    >>> n, = effx.export.symbolic_shape("n")
+    >>> x = Padded(enp.array([3.0, 1.0, 7.0, 7.0]), (n,))
+    >>> print(Padding({"n": enp.int32(2)}, {"n": 4}).run(enp.sum, x).value)
+    4.0
     """
 
     lengths: Mapping[str, Array]

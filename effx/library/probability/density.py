@@ -33,6 +33,12 @@ class SiteRecord:
         value: chosen or observed.
         log_prob: its log density, weighted, element by element.
         observed: True for data.
+
+    >>> from effx.library.probability import Uniform, sample, trace
+    >>> _, sites = trace(lambda: sample("y", Uniform(0.0, 4.0), obs=1.0))()
+    >>> site = sites["y"]
+    >>> print(site.value, f"{site.log_prob:.4f}", site.observed)         # the log of 1/4
+    1.0 -1.3863 True
     """
 
     value: Array
@@ -148,8 +154,8 @@ def trace(fun: Callable[P, R]) -> Callable[P, tuple[R, dict[str, SiteRecord]]]:
     Raises:
         TransformError: when called, two sites have one name.
 
-    >>> from effx.library.probability.distributions import Normal
-    >>> from effx.library.probability.sites import sample
+    >>> from effx.library.probability import Normal
+    >>> from effx.library.probability import sample
     >>> print(trace(lambda: sample("y", Normal(0.0, 1.0), obs=0.0))()[1]["y"].log_prob)
     -0.9189385
     """
@@ -160,10 +166,10 @@ def log_density(fun: Callable[P, R]) -> Callable[P, tuple[Array, R]]:
     """Returns the sum of the log densities of all sites, chosen or observed, and the result.
 
     >>> import effx, effx.numpy as enp
-    >>> from effx.library.probability.distributions import Normal
-    >>> from effx.library.probability.sites import sample
+    >>> from effx.library.probability import Normal
+    >>> from effx.library.probability import sample
     >>> model = lambda: sample("y", Normal(sample("x", Normal(0.0, 1.0)), 1.0), obs=2.0)
-    >>> from effx.library.probability.sampling import substitute
+    >>> from effx.library.probability import substitute
     >>> total, _ = log_density(substitute(model, {"x": 1.0}))()
     >>> print(f"{total:.4f}")
     -2.8379
@@ -181,8 +187,8 @@ def block(
         hide: names, one or several; by default all.
         expose: names that are not hidden.
 
-    >>> from effx.library.probability.distributions import Normal
-    >>> from effx.library.probability.sites import sample
+    >>> from effx.library.probability import Normal
+    >>> from effx.library.probability import sample
     >>> trace(block(lambda: sample("y", Normal(0.0, 1.0), obs=2.0)))()[1]
     {}
     """
@@ -196,8 +202,8 @@ def mask(fun: Callable[P, R], where: Operand) -> Callable[P, R]:
     Raises:
         DTypeError: it is no bool array.
 
-    >>> from effx.library.probability.distributions import Normal
-    >>> from effx.library.probability.sites import sample
+    >>> from effx.library.probability import Normal
+    >>> from effx.library.probability import sample
     >>> print(log_density(mask(lambda: sample("y", Normal(0.0, 1.0), obs=[0.0, 9.0]), [True, False]))()[0])
     -0.9189385
     """
@@ -211,8 +217,8 @@ def mask(fun: Callable[P, R], where: Operand) -> Callable[P, R]:
 def scale(fun: Callable[P, R], factor: Operand) -> Callable[P, R]:
     """Multiplies the log densities of all sites inside: by n / m for m of n data.
 
-    >>> from effx.library.probability.distributions import Normal
-    >>> from effx.library.probability.sites import sample
+    >>> from effx.library.probability import Normal
+    >>> from effx.library.probability import sample
     >>> print(log_density(scale(lambda: sample("y", Normal(0.0, 1.0), obs=0.0), 2.0))()[0])
     -1.837877
     """

@@ -37,6 +37,12 @@ class Distribution:
     Attributes:
         event_axes: how many axes at the end of the parameters belong to one draw.
         support: the values that have a density: "real", "positive", "unit" (between `low` and `high`) or "label".
+
+    >>> import effx
+    >>> from effx.library.probability import Distribution, Normal
+    >>> x = Normal(effx.numpy.zeros(3), 1.0)
+    >>> isinstance(x, Distribution), x.shape, x.sample(effx.random.key(0)).shape, x.support
+    (True, (3,), (3,), 'real')
     """
 
     __slots__ = ()
@@ -117,7 +123,13 @@ class Normal(Distribution):
 
 @attrs.frozen
 class LogNormal(Distribution):
-    """The exponential of a normal draw with mean `loc` and standard deviation `scale`."""
+    """The exponential of a normal draw with mean `loc` and standard deviation `scale`.
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.probability import LogNormal, Normal
+    >>> print(LogNormal(0.0, 1.0).log_prob(1.0) == Normal(0.0, 1.0).log_prob(0.0), LogNormal(0.0, 1.0).log_prob(-1.0))
+    True -inf
+    """
 
     loc: Array = attrs.field(default=0.0, converter=_to_array)
     scale: Array = attrs.field(default=1.0, converter=_to_array)
@@ -136,7 +148,14 @@ class LogNormal(Distribution):
 
 @attrs.frozen
 class HalfNormal(Distribution):
-    """|z| of a normal z with mean 0 and standard deviation `scale`."""
+    """|z| of a normal z with mean 0 and standard deviation `scale`.
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.probability import HalfNormal, Normal
+    >>> x = enp.array([1.0, -1.0])
+    >>> print(enp.exp(HalfNormal(1.0).log_prob(x) - Normal(0.0, 1.0).log_prob(x)))
+    [2. 0.]
+    """
 
     scale: Array = attrs.field(default=1.0, converter=_to_array)
     support = "positive"
@@ -153,7 +172,14 @@ class HalfNormal(Distribution):
 
 @attrs.frozen
 class Cauchy(Distribution):
-    """The Cauchy distribution around `loc` of half width `scale`."""
+    """The Cauchy distribution around `loc` of half width `scale`.
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.probability import Cauchy
+    >>> x = Cauchy(loc=1.0, scale=2.0)
+    >>> print(f"{enp.exp(x.log_prob(1.0)) * enp.pi:.2f} {enp.exp(x.log_prob(3.0)) * enp.pi:.2f}")
+    0.50 0.25
+    """
 
     loc: Array = attrs.field(default=0.0, converter=_to_array)
     scale: Array = attrs.field(default=1.0, converter=_to_array)
@@ -170,7 +196,14 @@ class Cauchy(Distribution):
 
 @attrs.frozen
 class HalfCauchy(Distribution):
-    """|z| of a Cauchy z around 0 of half width `scale`."""
+    """|z| of a Cauchy z around 0 of half width `scale`.
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.probability import Cauchy, HalfCauchy
+    >>> x = enp.array([1.0, -1.0])
+    >>> print(enp.exp(HalfCauchy(1.0).log_prob(x)) / enp.exp(Cauchy(0.0, 1.0).log_prob(x)))
+    [2. 0.]
+    """
 
     scale: Array = attrs.field(default=1.0, converter=_to_array)
     support = "positive"
@@ -187,7 +220,13 @@ class HalfCauchy(Distribution):
 
 @attrs.frozen
 class Laplace(Distribution):
-    """The Laplace distribution around `loc` with mean deviation `scale`."""
+    """The Laplace distribution around `loc` with mean deviation `scale`.
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.probability import Laplace
+    >>> print(enp.exp(Laplace(loc=1.0, scale=0.5).log_prob(1.0)))         # 1 / (2 scale)
+    1.0
+    """
 
     loc: Array = attrs.field(default=0.0, converter=_to_array)
     scale: Array = attrs.field(default=1.0, converter=_to_array)
@@ -203,7 +242,13 @@ class Laplace(Distribution):
 
 @attrs.frozen
 class Exponential(Distribution):
-    """The exponential distribution with mean 1 / `rate`."""
+    """The exponential distribution with mean 1 / `rate`.
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.probability import Exponential
+    >>> print(enp.exp(Exponential(rate=2.0).log_prob(enp.array([0.0, -1.0]))))
+    [2. 0.]
+    """
 
     rate: Array = attrs.field(default=1.0, converter=_to_array)
     support = "positive"
@@ -219,7 +264,13 @@ class Exponential(Distribution):
 
 @attrs.frozen
 class Uniform(Distribution):
-    """Evenly distributed between `low` and `high`."""
+    """Evenly distributed between `low` and `high`.
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.probability import Uniform
+    >>> print(enp.exp(Uniform(1.0, 3.0).log_prob(enp.array([2.0, 4.0]))))
+    [0.5 0. ]
+    """
 
     low: Array = attrs.field(default=0.0, converter=_to_array)
     high: Array = attrs.field(default=1.0, converter=_to_array)
@@ -240,7 +291,13 @@ class Uniform(Distribution):
 
 @attrs.frozen
 class Bernoulli(Distribution):
-    """1 with probability sigmoid(`logits`), else 0; draws are i32."""
+    """1 with probability sigmoid(`logits`), else 0; draws are i32.
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.probability import Bernoulli
+    >>> print(enp.exp(Bernoulli(logits=0.0).log_prob(enp.array([0, 1, 2]))))
+    [0.5 0.5 0. ]
+    """
 
     logits: Array = attrs.field(default=0.0, converter=_to_array)
     support = "label"
@@ -258,7 +315,13 @@ class Bernoulli(Distribution):
 
 @attrs.frozen
 class Categorical(Distribution):
-    """Label i with probability softmax(`logits`)[i] along the last axis; draws are i32."""
+    """Label i with probability softmax(`logits`)[i] along the last axis; draws are i32.
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.probability import Categorical
+    >>> print(enp.exp(Categorical(enp.zeros(4)).log_prob(enp.array([0, 3, 4]))))
+    [0.25 0.25 0.  ]
+    """
 
     logits: Array = attrs.field(converter=_to_array)
     event_axes = 1

@@ -111,6 +111,12 @@ class Draws:
         values: by the sites' names, with the draws in front.
         accepted: f32[], the mean probability with which proposals were accepted.
         step_size: f32[].
+
+    >>> import effx
+    >>> from effx.library.probability import Normal, sample
+    >>> draws = hmc(lambda: sample("x", Normal(0.0, 1.0)), effx.random.key(0), draws=20, warmup=10)
+    >>> draws.values["x"].shape, 0.0 <= draws.accepted <= 1.0
+    ((20,), Array(True, dtype=bool))
     """
 
     values: Values

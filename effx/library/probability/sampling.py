@@ -156,8 +156,8 @@ def seed(fun: Callable[P, R], key: Array) -> Callable[P, R]:
     """Draws all values that no inner handler chooses.
 
     >>> import effx
-    >>> from effx.library.probability.distributions import Normal
-    >>> from effx.library.probability.sites import sample
+    >>> from effx.library.probability import Normal
+    >>> from effx.library.probability import sample
     >>> model = lambda: sample("x", Normal(10.0, 0.001))
     >>> print(f"{seed(model, effx.random.key(0))():.1f}")
     10.0
@@ -168,7 +168,7 @@ def seed(fun: Callable[P, R], key: Array) -> Callable[P, R]:
 def substitute(fun: Callable[P, R], values: Values) -> Callable[P, R]:
     """Chooses values by name; the first axis of a value for a scan is that of its iterations.
 
-    >>> from effx.library.probability.distributions import Normal
+    >>> from effx.library.probability import Normal
     >>> print(substitute(lambda: sample("x", Normal(0.0, 1.0)) + 1.0, {"x": 2.0})())
     3.0
     """
@@ -178,8 +178,8 @@ def substitute(fun: Callable[P, R], values: Values) -> Callable[P, R]:
 def condition(fun: Callable[P, R], values: Values) -> Callable[P, R]:
     """Makes sites observed, with values by name.
 
-    >>> from effx.library.probability.distributions import Normal
-    >>> from effx.library.probability.density import trace
+    >>> from effx.library.probability import Normal
+    >>> from effx.library.probability import trace
     >>> trace(condition(lambda: sample("x", Normal(0.0, 1.0)), {"x": 2.0}))()[1]["x"].observed
     True
     """
@@ -191,8 +191,8 @@ def replay(fun: Callable[P, R], sites: Mapping[str, SiteRecord]) -> Callable[P, 
     """Chooses the values of an earlier trace, but for its observed sites.
 
     >>> import effx
-    >>> from effx.library.probability.distributions import Normal
-    >>> from effx.library.probability.density import trace
+    >>> from effx.library.probability import Normal
+    >>> from effx.library.probability import trace
     >>> model = lambda: sample("x", Normal(0.0, 1.0))
     >>> x, sites = trace(seed(model, effx.random.key(0)))()
     >>> bool(replay(model, sites)() == x)
@@ -220,7 +220,7 @@ def plate(name: str, size: int, axis: int = -1) -> Iterator[Array]:
         ShapeError: in the block, data or draws have another size along the axis.
 
     >>> import effx
-    >>> from effx.library.probability.distributions import Normal
+    >>> from effx.library.probability import Normal
     >>> def model():
     ...     with plate("rows", 3):
     ...         return sample("x", Normal(0.0, 1.0))

@@ -128,7 +128,7 @@ def sample(name: str, fn: Distribution, obs: Operand | None = None) -> Array:
         ShapeError: the data have another shape than draws, to which they do not broadcast.
         NoRuleError: no handler chooses a value.
 
-    >>> from effx.library.probability.distributions import Normal
+    >>> from effx.library.probability import Normal
     >>> print(sample("y", Normal(0.0, 1.0), obs=2.0))
     2.0
     """

@@ -94,6 +94,13 @@ class Memory:
         shared: of results that take the memory of donated arguments.
         temporaries: of all that is between.
         code: of the program.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.library.scaling import Hardware, plan
+    >>> compiled = effx.jit(lambda x: x + 1.0).lower(enp.ones(256)).compile()
+    >>> memory = plan(compiled, Hardware("a chip", flops=1e14, bandwidth=1e12, memory=1e10, links=1e11)).memory
+    >>> memory.arguments, memory.results
+    (1024, 1024)
     """
 
     arguments: int
@@ -119,6 +126,10 @@ class CollectiveCost:
         devices: how many are in a group; of permutations two, the sender and the receiver.
         count: how many are performed, in loops as often as they run.
         bytes: how many bytes each device sends, in all.
+
+    >>> from effx.library.scaling import CollectiveCost
+    >>> CollectiveCost("all-reduce", ("data",), devices=4, count=2.0, bytes=3072.0).bytes
+    3072.0
     """
 
     kind: str
@@ -143,6 +154,13 @@ class Plan:
         collectives: what is exchanged, the most bytes first.
         unbounded: whether there are loops of unknown length, which count as one iteration.
         opaque: the custom calls in it, whose arithmetic is not counted.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.library.scaling import Hardware, plan
+    >>> compiled = effx.jit(lambda x: x @ x).lower(enp.ones((10, 10))).compile()
+    >>> result = plan(compiled, Hardware("a chip", flops=1e14, bandwidth=1e12, memory=1e10, links=1e11))
+    >>> result.flops, result.collectives, result.bound
+    (2000.0, (), 'memory')
     """
 
     name: str

@@ -43,6 +43,12 @@ class SparseMatrix:
         rows, cols: i32[k], the indices of the entries, row by row.
         values: f[k].
         shape: of the whole matrix.
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.sparsity import sparse_jacobian
+    >>> matrix = sparse_jacobian(lambda x: x * x)(enp.array([1.0, 2.0]))
+    >>> print(matrix.rows, matrix.cols, matrix.values, matrix.shape)
+    [0 1] [0 1] [2. 4.] (2, 2)
     """
 
     rows: Array

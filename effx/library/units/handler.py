@@ -24,6 +24,12 @@ class Quantity:
     Attributes:
         value: the numbers.
         unit: of the numbers.
+
+    >>> import effx.numpy as enp
+    >>> from effx.library.units import quantity
+    >>> length = quantity(enp.array([1.0, 2.0]), "m")
+    >>> print(length.value, length.unit, length)
+    [1. 2.] m [1. 2.] m
     """
 
     value: Array

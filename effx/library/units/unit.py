@@ -15,7 +15,15 @@ FACTOR = re.compile(r"1|([^\d\s*/^().]+)(?:\^(-?\d+(?:\.\d+)?|\(-?\d+/0*[1-9]\d*
 
 
 class UnitError(EffxError, TypeError):
-    """Quantities whose units do not match."""
+    """Quantities whose units do not match.
+
+    >>> from effx.library.units import UnitError, quantity, with_units
+    >>> try:
+    ...     with_units(lambda a, b: a + b)(quantity(1.0, "m"), quantity(1.0, "s"))
+    ... except UnitError as error:
+    ...     print(isinstance(error, TypeError))
+    True
+    """
 
 
 @final

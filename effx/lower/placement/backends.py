@@ -385,7 +385,12 @@ def default_device() -> _jax.Device:
 
 
 def default_backend() -> str:
-    """Returns the name of the default platform: "cpu", "gpu" or "tpu"."""
+    """Returns the name of the default platform: "cpu", "gpu" or "tpu".
+
+    >>> import effx
+    >>> effx.default_backend() == effx.devices()[0].platform
+    True
+    """
     return str(client().platform)
 
 

@@ -33,7 +33,12 @@ def _to_tiles(tiling: Sequence[Sequence[int]] | None) -> tuple[tuple[int, ...], 
 @final
 @attrs.frozen(repr=False)
 class AutoLayout:
-    """A layout that XLA chooses: `Layout.AUTO`."""
+    """A layout that XLA chooses: `Layout.AUTO`.
+
+    >>> from effx.experimental.layout import AutoLayout, Layout
+    >>> Layout.AUTO, isinstance(Layout.AUTO, AutoLayout)
+    (AUTO, True)
+    """
 
     def __repr__(self) -> str:
         return "AUTO"

@@ -36,6 +36,11 @@ class MemorySpace(enum.Enum):
         Device: the memory that computations use.
         Host: the host's memory, pinned so that the device can copy from it by itself.
         Any: no memory in particular; nothing can be put there.
+
+    >>> import effx, effx.numpy as enp
+    >>> x = effx.device_put(enp.ones(3), effx.memory.Space.Host)
+    >>> x.sharding.memory_kind, float(x.sum())
+    ('pinned_host', 3.0)
     """
 
     Device = 1

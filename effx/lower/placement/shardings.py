@@ -52,7 +52,13 @@ __all__ = [
 
 
 class Sharding:
-    """The sharding of an array over devices: the base of `NamedSharding` and `SingleDeviceSharding`."""
+    """The sharding of an array over devices: the base of `NamedSharding` and `SingleDeviceSharding`.
+
+    >>> import effx, effx.numpy as enp
+    >>> sharding = enp.ones((4, 2)).sharding
+    >>> isinstance(sharding, effx.sharding.Sharding), sharding.shard_shape((4, 2))
+    (True, (4, 2))
+    """
 
     __slots__ = ()
     memory_kind: str | None = None
@@ -169,6 +175,13 @@ class SingleDeviceSharding(Sharding):
 
     Raises:
         ShardingError: the device has no such memory.
+
+    >>> import effx, effx.numpy as enp
+    >>> sharding = effx.sharding.SingleDeviceSharding(effx.devices()[0])
+    >>> sharding.is_fully_replicated, sharding.shard_shape((4, 2))
+    (True, (4, 2))
+    >>> effx.device_put(enp.ones(3), sharding).sharding == sharding
+    True
     """
 
     device: Device
@@ -208,10 +221,16 @@ def make_single_device_sharding(device: Device, *, memory_kind: str | None = Non
     """Returns the sharding of arrays that are whole on one device.
 
     Args:
-        device: the one that holds them. memory_kind: the kind of one of its memories; None for the default one.
+        device: the one that holds them.
+        memory_kind: the kind of one of its memories; None for the default one.
 
     Raises:
         ShardingError: the device has no such memory.
+
+    >>> import effx, effx.numpy as enp
+    >>> sharding = effx.sharding.make_single_device_sharding(effx.devices()[0])
+    >>> effx.device_put(enp.ones(3), sharding).sharding == sharding
+    True
     """
     return SingleDeviceSharding(device, memory_kind=memory_kind)
 

@@ -45,6 +45,11 @@ class Shard(Generic[T]):
         sharding: the sharding of the whole array.
         global_shape: the shape of the whole array.
         data: the part, as an array or a buffer of its own; None where another process holds it.
+
+    >>> import effx.numpy as enp
+    >>> shard, = enp.array([1.0, 2.0]).addressable_shards
+    >>> print(shard.data, shard.index, shard.replica_id)
+    [1. 2.] (slice(None, None, None),) 0
     """
 
     device: Device

@@ -72,6 +72,17 @@ def emits(*kinds: type[O], platform: str | None = None) -> Callable[[Rule[O]], R
 
     Raises:
         BackendError: there is no such platform.
+
+    >>> from effx.handling import Unary, emits
+    >>> class Twice(Unary):
+    ...     __slots__ = ()
+    ...     kinds = "f"
+    >>> @emits(Twice)
+    ... def _(body, op, inputs, outputs):
+    ...     x, t = body.name(inputs[0]), inputs[0].type
+    ...     return body.line(f"stablehlo.add {x}, {x} : {t.mlir}")
+    >>> print(Twice()(3.0))
+    6.0
     """
     table = rules
     if platform is not None:
@@ -366,6 +377,17 @@ class Body:
         stacks: of arrays that are two along an axis of two elements: that axis, and their names.
         pairs: of arrays that are another's elements by two: the axis that was split, and the other's name and type.
         token: the name of what the next transfer to a host comes after, on TPUs; "" where there is none before.
+
+    >>> from effx.handling import Unary, emits
+    >>> class Half(Unary):
+    ...     __slots__ = ()
+    ...     kinds = "f"
+    >>> @emits(Half)
+    ... def _(body, op, inputs, outputs):
+    ...     x, t = body.name(inputs[0]), inputs[0].type
+    ...     return body.line(f"stablehlo.multiply {x}, {body.constant(0.5, t)} : {t.mlir}")
+    >>> print(Half()(3.0))
+    1.5
     """
 
     __slots__ = (

@@ -20,6 +20,12 @@ class OptimizeResults(NamedTuple):
         hess_inv: an approximation of the inverse of the Hessian; None if the method has none.
         nfev, njev: how many values and gradients were computed.
         nit: how many steps were made.
+
+    >>> import effx.numpy as enp
+    >>> from effx.scipy.optimize import minimize
+    >>> result = minimize(lambda x: ((x - 3.0) ** 2).sum(), enp.zeros(1), method="BFGS")
+    >>> print(result.success, result.x)
+    True [3.]
     """
 
     x: Array

@@ -29,6 +29,12 @@ class ModeResult(NamedTuple):
     Attributes:
         mode: the most frequent elements.
         count: how often they occur.
+
+    >>> import effx.numpy as enp
+    >>> from effx.scipy.stats import mode
+    >>> result = mode(enp.array([1, 2, 2]))
+    >>> print(result.mode, result.count)
+    2 2
     """
 
     mode: Array

@@ -77,37 +77,81 @@ def _unflatten_node(tree: PyTreeDef, flags: Iterator[bool]) -> PyTree:
 @final
 @attrs.frozen
 class GradValue:
-    """In `f_vjp.with_refs(...)`: the argument's cotangent is returned."""
+    """In `f_vjp.with_refs(...)`: the argument's cotangent is returned.
+
+    >>> import effx
+    >>> from effx.ad import DontWant, GradValue
+    >>> y, f_vjp = effx.vjp(lambda x, y: x * y, 2.0, 3.0)
+    >>> print(f_vjp.with_refs(GradValue(), DontWant())(1.0)[0])
+    3.0
+    """
 
 
 @final
 @attrs.frozen
 class DontWant:
-    """In `f_vjp.with_refs(...)`: the argument's cotangent is not wanted; compiled code does not compute it."""
+    """In `f_vjp.with_refs(...)`: the argument's cotangent is not wanted; compiled code does not compute it.
+
+    >>> import effx
+    >>> from effx.ad import DontWant, GradValue
+    >>> y, f_vjp = effx.vjp(lambda x, y: x * y, 2.0, 3.0)
+    >>> print(*f_vjp.with_refs(DontWant(), GradValue())(1.0))
+    DidntWant() 2.0
+    """
 
 
 @final
 @attrs.frozen
 class GradRef:
-    """In the result of a `vjp` with references: the cotangent was added to a reference."""
+    """In the result of a `vjp` with references: the cotangent was added to a reference.
+
+    >>> import effx, effx.numpy as enp
+    >>> y, f_vjp = effx.vjp(lambda x: x * x, 3.0)
+    >>> total = effx.new_ref(1.0)
+    >>> print(*f_vjp.with_refs(total)(1.0), total[...])
+    GradRef() 7.0
+    """
 
 
 @final
 @attrs.frozen
 class DidntWant:
-    """In the result of a `vjp`: the cotangent was not wanted."""
+    """In the result of a `vjp`: the cotangent was not wanted.
+
+    >>> import effx
+    >>> from effx.ad import DidntWant, DontWant
+    >>> y, f_vjp = effx.vjp(lambda x: x * x, 3.0)
+    >>> f_vjp.with_refs(DontWant())(1.0) == (DidntWant(),)
+    True
+    """
 
 
 @final
 @attrs.frozen
 class NotNeeded:
-    """In `f_vjp.args_res`: the backward pass does not need this argument's value."""
+    """In `f_vjp.args_res`: the backward pass does not need this argument's value.
+
+    >>> import effx, effx.numpy as enp
+    >>> y, f_vjp = effx.vjp(lambda x, y: 2.0 * x + y, enp.ones(2), enp.ones(2))
+    >>> f_vjp.args_res
+    [NotNeeded(), NotNeeded()]
+    """
 
 
 @final
 @attrs.frozen
 class NotSaveable:
-    """In `f_vjp.args_res`: the backward pass needs this argument's value, which `saveable_args` excluded."""
+    """In `f_vjp.args_res`: the backward pass needs this argument's value, which `saveable_args` excluded.
+
+    >>> import effx, effx.numpy as enp
+    >>> w, x = enp.ones(2), enp.arange(2.0)
+    >>> y, f_vjp = effx.vjp(enp.dot, w, x, saveable_args=(False, True))
+    >>> f_vjp.args_res
+    [NotSaveable(), Array([0., 1.], dtype=float32)]
+    >>> f_vjp.args_res[0] = w
+    >>> print(*f_vjp(2.0))
+    [0. 2.] [2. 2.]
+    """
 
 
 Marker: TypeAlias = type[GradRef] | type[DidntWant] | type[NotNeeded] | type[NotSaveable]

@@ -68,6 +68,16 @@ class CustomVJPPrimal:
     Attributes:
         value: the array.
         perturbed: whether it is differentiated by.
+
+    >>> import effx
+    >>> f = effx.custom_vjp(lambda x, y: x * y)
+    >>> def fwd(x, y):
+    ...     print(x.perturbed, y.perturbed)
+    ...     return x.value * y.value, y.value
+    >>> f.defvjp(fwd, lambda y, ct: (ct * y, None), symbolic_zeros=True)
+    >>> print(effx.grad(f)(2.0, 3.0))
+    True False
+    3.0
     """
 
     __slots__ = ("perturbed", "value")

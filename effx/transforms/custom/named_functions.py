@@ -27,7 +27,7 @@ class named_function(NamedFunction, Generic[P, R]):
         TransformError: `fun` is not callable.
 
     >>> import attrs, effx, effx.numpy as enp
-    >>> from effx.handlers.authoring.intercepting import InterceptHandler
+    >>> from effx.handling import InterceptHandler
     >>> @named_function
     ... def step(x): return enp.where(x > 0, 1.0, 0.0)
     >>> @attrs.frozen

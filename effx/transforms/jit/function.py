@@ -139,7 +139,18 @@ Q = ParamSpec("Q")
 
 
 class Jitted(Protocol[P, R_co]):
-    """A function that `jit` compiled: called like the original, with methods to inspect it."""
+    """A function that `jit` compiled: called like the original, with methods to inspect it.
+
+    >>> import effx
+    >>> f = effx.jit(lambda x: x * 2.0)
+    >>> print(f(3.0), f.eval_shape(3.0).dtype)
+    6.0 float32
+    >>> print(f.trace(3.0).jaxpr)
+    <lambda>(a: f32[]~) {
+      b: f32[]~ = mul a 2.0:f32~
+      return b
+    }
+    """
 
     __name__: str
 

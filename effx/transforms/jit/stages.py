@@ -228,6 +228,11 @@ class ArgInfo:
     Attributes:
         shape, dtype: of the array.
         donated: whether its memory may be reused for results.
+
+    >>> import effx, effx.numpy as enp
+    >>> (x,), _ = effx.jit(enp.sum, donate_argnums=0).lower(enp.ones(3)).args_info
+    >>> x.shape, x.donated
+    ((3,), True)
     """
 
     shape: Shape
@@ -333,6 +338,11 @@ class Traced(CompilationStage):
         captured: these values.
         lent: if arguments are references, the signature of the staged function of their contents, which
             returns the pair (result, contents).
+
+    >>> import effx, effx.numpy as enp
+    >>> traced = effx.jit(enp.sum).trace(enp.ones(3))
+    >>> traced.fun_name, traced.out_info.shape, [equation.op.name for equation in traced.jaxpr.equations]
+    ('sum', (), ['reduce_sum'])
     """
 
     program: Program
@@ -408,6 +418,13 @@ class Lowered(CompilationStage):
     Attributes:
         traced: the staged function.
         platform: the platform it is lowered for.
+
+    >>> import effx
+    >>> lowered = effx.jit(lambda x: x * 2.0).lower(1.0)
+    >>> "stablehlo.multiply" in lowered.as_text()
+    True
+    >>> print(lowered.compile()(3.0))
+    6.0
     """
 
     traced: Traced
@@ -504,6 +521,11 @@ class Compiled(CompilationStage):
         executable: the compiled program.
         lent: as in `Traced`.
         contents: the program as a function of the contents of closed-over references; None if there are none.
+
+    >>> import effx
+    >>> compiled = effx.jit(lambda x: x * 2.0).lower(1.0).compile()
+    >>> print(compiled(3.0))
+    6.0
     """
 
     executable: Executable

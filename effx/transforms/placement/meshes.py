@@ -179,6 +179,13 @@ def get_mesh() -> Mesh:
 def get_abstract_mesh() -> AbstractMesh:
     """Returns the mesh in force without its devices, or a mesh without axes if there is none. Axes over which an
     enclosing `shard_map` maps have the type Manual.
+
+    >>> import effx
+    >>> with effx.set_mesh(effx.make_mesh((1,), ("data",))):
+    ...     print(effx.sharding.get_abstract_mesh().shape["data"])
+    1
+    >>> effx.sharding.get_abstract_mesh().empty
+    True
     """
     mesh = ambient.value
     if mesh is None:
@@ -412,11 +419,18 @@ def reshard(xs: T, out_shardings: PyTree) -> T:
     """Changes the shardings of arrays, in programs and outside of them.
 
     Args:
-        xs: a pytree of arrays. out_shardings: as for `with_sharding_constraint`.
+        xs: a pytree of arrays.
+        out_shardings: as for `with_sharding_constraint`.
 
     Raises:
         ShardingError: an array cannot be sharded so, or a PartitionSpec is given and no mesh is in force.
         TreeError: `out_shardings` is no prefix of `xs`.
+
+    >>> import effx, effx.numpy as enp
+    >>> from effx.sharding import AxisType, PartitionSpec as P
+    >>> with effx.set_mesh(effx.make_mesh((1,), ("data",), AxisType.Explicit)):
+    ...     print(effx.sharding.reshard(enp.ones(4), P("data")).sharding.spec)
+    P('data')
     """
     return reshard_as("reshard", xs, out_shardings)
 

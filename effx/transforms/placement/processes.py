@@ -64,12 +64,22 @@ def local_devices(
 
 
 def device_count(backend: str | None = None) -> int:
-    """Returns the number of devices of a platform."""
+    """Returns the number of devices of a platform.
+
+    >>> import effx
+    >>> effx.device_count() == len(effx.devices())
+    True
+    """
     return len(backends.devices(backend))
 
 
 def local_device_count(backend: str | None = None) -> int:
-    """Returns the number of devices of a platform that belong to this process."""
+    """Returns the number of devices of a platform that belong to this process.
+
+    >>> import effx
+    >>> effx.local_device_count() == len(effx.local_devices())
+    True
+    """
     return len(backends.local_devices(backend))
 
 
@@ -104,17 +114,32 @@ def process_count(backend: str | None = None) -> int:
 
 
 def host_id(backend: str | None = None) -> int:
-    """Returns `process_index()`; this is its old name."""
+    """Returns `process_index()`; this is its old name.
+
+    >>> import effx
+    >>> effx.host_id()
+    0
+    """
     return process_index(backend)
 
 
 def host_ids(backend: str | None = None) -> list[int]:
-    """Returns `process_indices()`; this is its old name."""
+    """Returns `process_indices()`; this is its old name.
+
+    >>> import effx
+    >>> effx.host_ids()
+    [0]
+    """
     return process_indices(backend)
 
 
 def host_count(backend: str | None = None) -> int:
-    """Returns `process_count()`; this is its old name."""
+    """Returns `process_count()`; this is its old name.
+
+    >>> import effx
+    >>> effx.host_count()
+    1
+    """
     return process_count(backend)
 
 

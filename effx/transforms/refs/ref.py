@@ -62,6 +62,11 @@ class AbstractRef:
         inner_aval: the type of its contents.
         memory_space: None: contents are in the memory of arrays.
         kind: the `kind` of `new_ref`.
+
+    >>> import effx, effx.numpy as enp
+    >>> t = effx.typeof(effx.new_ref(enp.zeros(3)))
+    >>> t, t.shape
+    (Ref{f32[3]}, (3,))
     """
 
     inner_aval: ArrayType
