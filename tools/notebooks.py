@@ -35,7 +35,9 @@ def run_cells(cells: list[str], folder: Path) -> list[list[dict[str, Any]]]:
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in cells])
     resources = {"metadata": {"path": str(folder)}}
     client = NotebookClient(notebook, timeout=TIMEOUT, resources=resources, allow_errors=True)
-    client.execute(env={**os.environ, "PYTHONPATH": str(ROOT)})
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment.pop("MPLBACKEND", None)  # the kernel has its own, which shows pictures below cells
+    client.execute(env=environment)
     return [list(cell.outputs) for cell in notebook.cells]
 
 
