@@ -69,13 +69,13 @@ RESULTS = {
     ),
     "residual": (r"^test accuracy (\S+)%", "{} % of the test digits"),
     "sparse-hessian": (
-        r"^ *(576) unknowns: (\d+) products(?:.*\n)+?differs from the Hessian by hand by at most (\S+),",
+        r"^ *(576) unknowns: (\d+) products(?:.*\n)+?differs from the Hessian by hand by at most (\S+)$",
         "{} unknowns by {} products; differs from the Hessian by hand by at most {}",
     ),
     "spirals": (r"^accuracy on other points (\S+)%$", "{} % of unseen points"),
     "transformer": (r"^step (\d+): loss (\S+),.*\n(?!step)", "loss after {} steps {} nats a letter"),
     "transformer-on-a-mesh": (
-        r"devices differ by at most (\S+)\n(?:.*\n)+?first loss: (\S+) by eight devices, (\S+) by NumPy$",
+        r"losses of one device differ by at most (\S+)\n(?:.*\n)+?first loss: (\S+) by eight devices, (\S+) by NumPy$",
         "losses differ from one device's by at most {}; first loss {}, {} by NumPy",
     ),
 }
@@ -83,7 +83,8 @@ HEAD = """# Gallery
 
 Notebooks, with text beside the code, and programs of the folder `examples/`, to be run as `python examples/digits.py`.
 `python -m tools.gallery` wrote this page: it ran all of them on {date}, one after the other, on {machine} with
-Python {python}. Times are those of whole processes, from the start of Python to the end.
+Python {python}. Times are those of whole processes, from the start of Python to the end; other programs, which kept {load:.1f}
+cores busy before the first started, make them longer.
 
 ```{{toctree}}
 :hidden:
@@ -186,12 +187,12 @@ def write_row(path: Path, run: Run) -> str:
     return f"| {picture} | {link} | {read_result(name, run.output)} | {run.seconds:.0f} s |"
 
 
-def write_page(rows: dict[Path, str]) -> str:
-    """Returns the page, from each program's line."""
+def write_page(rows: dict[Path, str], load: float) -> str:
+    """Returns the page, from each program's line, and the number of busy cores before the first ran."""
     toctree = "\n".join([path.stem for path in rows if path.suffix == ".md"])
     date = dt.datetime.now(dt.UTC).date().isoformat()
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    parts = [HEAD.format(date=date, machine=name_machine(), python=python, toctree=toctree)]
+    parts = [HEAD.format(date=date, load=load, machine=name_machine(), python=python, toctree=toctree)]
     for title, suffix in (("Notebooks", ".md"), ("Programs", ".py")):
         lines = [row for path, row in rows.items() if path.suffix == suffix]
         parts += [f"## {title}\n", "| | | result | time |\n|---|---|---|---|\n" + "\n".join(lines) + "\n"]
@@ -201,13 +202,14 @@ def write_page(rows: dict[Path, str]) -> str:
 def main() -> None:
     """Runs all programs, and writes the page and the pictures."""
     PICTURES.mkdir(exist_ok=True)
+    load = os.getloadavg()[0]
     rows = {}
     for path in list_programs():
         run = run_notebook(path) if path.suffix == ".md" else run_example(path)
         rows[path] = write_row(path, run)
         (PICTURES / f"{path.stem}.png").write_bytes(shrink_picture(run.picture))
         print(f"{path.name}: {read_result(path.stem, run.output)}, {run.seconds:.1f} s")
-    PAGE.write_text(write_page(rows), encoding="utf-8")
+    PAGE.write_text(write_page(rows, load), encoding="utf-8")
 
 
 if __name__ == "__main__":
