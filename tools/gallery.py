@@ -83,8 +83,8 @@ HEAD = """# Gallery
 
 Notebooks, with text beside the code, and programs of the folder `examples/`, to be run as `python examples/digits.py`.
 `python -m tools.gallery` wrote this page: it ran all of them on {date}, one after the other, on {machine} with
-Python {python}. Times are those of whole processes, from the start of Python to the end; other programs, which kept {load:.1f}
-cores busy before the first started, make them longer.
+Python {python}. Times are those of whole processes, from the start of Python to the end. In the minute before the first,
+other programs kept {load:.1f} cores busy.
 
 ```{{toctree}}
 :hidden:
