@@ -294,7 +294,21 @@ def source_of(source: Source) -> str:
     if source is None:
         return "?"
     file, line, function = resolve_source(source)
-    return f"{os.path.basename(file)}:{line} in {function}"
+    return f"{short_file_name(file)}:{line} in {function}"
+
+
+def short_file_name(path: str) -> str:
+    """Returns the last part of a file's path, or a notebook's cell as IPython numbers it, such as `In[4]`.
+
+    >>> short_file_name("/home/me/train.py")
+    'train.py'
+    """
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    # Pairs of kind and name, such as ("Cell", "In[4]"), for what was typed into a cell, and None for other files.
+    name_cell = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    cell = None if name_cell is None else name_cell(path)
+    return os.path.basename(path) if cell is None else str(cell[1])
 
 
 def set_error_position(error: "EffxError", source: Source) -> None:
@@ -350,7 +364,7 @@ def _line_table(code: CodeType) -> _LineTable:
 def _position(frame: FrameType | None, line: int | None = None) -> str | None:
     if frame is None:
         return None
-    return f"{os.path.basename(frame.f_code.co_filename)}:{line or frame.f_lineno} in {frame.f_code.co_name}"
+    return f"{short_file_name(frame.f_code.co_filename)}:{line or frame.f_lineno} in {frame.f_code.co_name}"
 
 
 class EffxError(Exception):
@@ -380,6 +394,16 @@ class EffxError(Exception):
         if self.handlers:
             lines.append(f"  in   {self.handlers}")
         return "\n".join(lines)
+
+    # IPython calls this by its name to show an error. What calls no compiled function has effx's frames until then.
+    def _render_traceback_(self) -> list[str]:
+        shell = sys.modules["IPython"].get_ipython()
+        entries = self.__traceback__
+        if hide_frames_setting[0]():
+            entries = without_internal_frames(entries)
+        # The first entry is IPython's own, that runs the cell.
+        lines: list[str] = shell.InteractiveTB.structured_traceback(type(self), self, entries, tb_offset=1)
+        return lines
 
 
 class ShapeError(EffxError, ValueError):
@@ -681,7 +705,7 @@ def describe_rule(rule: object) -> str:
     code = getattr(_called_function(rule), "__code__", None)
     if not isinstance(code, CodeType):
         return repr(rule)
-    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno} in {code.co_name}"
+    return f"{short_file_name(code.co_filename)}:{code.co_firstlineno} in {code.co_name}"
 
 
 def hide_internal_frames(error: BaseException) -> None:

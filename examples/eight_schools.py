@@ -10,14 +10,23 @@ is where a posterior by simulation helps. The answer is checked against an integ
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
+from pathlib import Path
 
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
 import numpy as np
+import numpy.typing as npt
 
 import effx
 import effx.numpy as enp
 from effx.library.probability import Draws, HalfCauchy, Normal, hmc, plate, sample
 
+PICTURE = Path(__file__).resolve().parent / "out" / "eight_schools.png"
 EFFECTS = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0], np.float32)
 ERRORS = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0], np.float32)
 
@@ -49,6 +58,20 @@ def on_a_grid() -> tuple[float, float]:
     return float((weight * mu[..., 0]).sum()), float((weight * tau[..., 0]).sum())
 
 
+def draw(theta: npt.NDArray[np.float32]) -> None:
+    """Saves a picture of the schools' estimates and of their posteriors."""
+    low, middle, high = np.quantile(theta, [0.05, 0.5, 0.95], axis=0)
+    figure, axes = plt.subplots(figsize=(6, 3))
+    axes.errorbar(np.arange(8) - 0.1, EFFECTS, 1.645 * ERRORS, fmt="o", label="estimate")
+    axes.errorbar(np.arange(8) + 0.1, middle, (middle - low, high - middle), fmt="o", label="posterior")
+    axes.set_xticks(np.arange(8), list("ABCDEFGH"))
+    axes.set_title("effects of coaching, 5 % to 95 %")
+    axes.legend()
+    PICTURE.parent.mkdir(exist_ok=True)
+    figure.savefig(PICTURE, bbox_inches="tight")
+    plt.close(figure)
+
+
 def main(arguments: list[str] | None = None, say: Callable[[str], None] = print) -> tuple[float, float]:
     """Runs the example; returns the posterior means of mu and tau."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -67,6 +90,8 @@ def main(arguments: list[str] | None = None, say: Callable[[str], None] = print)
     grid = on_a_grid()
     say(f"mu  {float(mu.mean()):5.2f}, on a grid {grid[0]:5.2f}")
     say(f"tau {float(tau.mean()):5.2f}, on a grid {grid[1]:5.2f}")
+    draw(np.asarray(theta))
+    say(f"picture: {os.path.relpath(PICTURE)}")
     return float(mu.mean()), float(tau.mean())
 
 

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import time
+from pathlib import Path
 from typing import Any, final
 
 import attrs
@@ -24,9 +26,11 @@ import effx
 import effx.numpy as enp
 from effx import Array, ShapeDtypeStruct, lax, nn
 from effx.experimental import topologies
-from effx.library.scaling import Hardware, plan
+from effx.library.scaling import Hardware, Plan, plan
 from effx.sharding import Mesh, NamedSharding
 from effx.sharding import PartitionSpec as P
+
+PICTURE = Path(__file__).resolve().parent / "out" / "plan_7b.png"
 
 # Google Cloud, "TPU v5e": 197 Tflop/s in bfloat16, 16 GB at 819 GB/s. It has four links of 50 GB/s in each direction, two
 # along each axis of a torus.
@@ -165,6 +169,31 @@ def compiled(sizes: Sizes, mesh: Mesh) -> Any:
     return effx.jit(train, donate_argnums=0, out_shardings=(lies, None)).lower(state, tokens).compile()
 
 
+def draw(plans: dict[str, Plan]) -> None:
+    """Saves a picture of what takes how long on each mesh, and of the memory."""
+    import matplotlib as mpl  # here, since others import this module for its step
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    figure, (times, memory) = plt.subplots(1, 2, figsize=(8, 3), width_ratios=(3, 1), layout="constrained")
+    places = np.arange(len(plans))
+    for i, part in enumerate(("compute", "memory", "communication")):
+        seconds = [getattr(p, f"{part}_seconds") for p in plans.values()]
+        times.bar(places + 0.25 * (i - 1), seconds, 0.25, label=part)
+    times.set(title="seconds a step, at least", xlabel="data x model")
+    times.legend(fontsize=8)
+    memory.bar(places, [p.memory.total / 1e9 for p in plans.values()], color="tab:gray")
+    memory.axhline(V5E.memory / 1e9, color="tab:red")
+    memory.set(title="GB of a device", xlabel="data x model")
+    for axes in (times, memory):
+        axes.set_xticks(places, list(plans))
+    PICTURE.parent.mkdir(exist_ok=True)
+    figure.savefig(PICTURE)
+    print(f"picture: {os.path.relpath(PICTURE)}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--platform", default="cpu", choices=("cpu", "tpu"))
@@ -176,6 +205,7 @@ def main() -> None:
     sizes = Sizes(layers=options.layers)
     if options.small:
         sizes = Sizes(options.layers, 256, 16, 512, 512, 64, 256)
+    plans: dict[str, Plan] = {}
     kind = "v5e:" if options.platform == "tpu" else ""
     topology = topologies.get_topology_desc(kind + options.topology, options.platform)
     print(f"{sizes.parameters / 1e9:.3g} billion parameters, {sizes.batch * sizes.length} tokens a step")
@@ -184,7 +214,7 @@ def main() -> None:
         start = time.perf_counter()
         step = compiled(sizes, mesh)
         seconds = time.perf_counter() - start
-        found = plan(step, V5E)
+        found = plans[shape] = plan(step, V5E)
         print(f"\n{found}")
         # The usual measure: two for each parameter and token forward, four backward, the table of tokens counted in.
         needed = 6 * sizes.parameters * sizes.batch * sizes.length / mesh.size
@@ -192,6 +222,7 @@ def main() -> None:
             f"useful arithmetic {needed / found.flops:.0%}, of the peak at most {needed / V5E.flops / found.seconds:.0%}"
         )
         print(f"staged and compiled in {seconds:.1f} s")
+    draw(plans)
 
 
 if __name__ == "__main__":

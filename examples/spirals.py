@@ -5,9 +5,21 @@ python examples/spirals.py
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+
 import effx
 import effx.numpy as enp
 from effx import lax, nn, random
+
+PICTURE = Path(__file__).resolve().parent / "out" / "spirals.png"
 
 Layers = list[dict[str, effx.Array]]
 Moments = tuple[Layers, Layers]
@@ -75,6 +87,23 @@ def train(
     return layers, values
 
 
+def draw(layers: Layers, points: effx.Array, arms: effx.Array) -> None:
+    """Saves a picture of the points, and of the arm to which the network counts each place."""
+    side = enp.linspace(-1.1, 1.1, 200)
+    grid = enp.stack(enp.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    regions = enp.argmax(effx.vmap(predict, (None, 0))(layers, grid), axis=-1).reshape(200, 200)
+    figure, axes = plt.subplots(figsize=(4, 4))
+    axes.contourf(
+        np.asarray(side), np.asarray(side), np.asarray(regions), levels=[-1, 0.5, 1.5, 3], cmap="Pastel1"
+    )
+    x, y = np.asarray(points).T
+    axes.scatter(x, y, c=np.asarray(arms), s=8, cmap="Set1", vmax=8)
+    axes.set_axis_off()
+    PICTURE.parent.mkdir(exist_ok=True)
+    figure.savefig(PICTURE, bbox_inches="tight")
+    print(f"picture: {os.path.relpath(PICTURE)}")
+
+
 def main() -> None:
     """Runs the example."""
     key = random.key(0)
@@ -85,6 +114,7 @@ def main() -> None:
     guesses = enp.argmax(effx.vmap(predict, (None, 0))(layers, unseen), axis=-1)
     print(f"loss {float(losses[0]):.2f}, after {losses.size} batches {float(losses[-1]):.2f}")
     print(f"accuracy on other points {float(100 * enp.mean(guesses == arms)):.1f}%")
+    draw(layers, unseen, arms)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -666,3 +668,14 @@ def test_cotangents_of_integers_may_be_integers() -> None:
     assert float(effx.jit(lambda n: pull((1.0, n))[0])(enp.arange(3))) == 2.0
     with pytest.raises(errors.DTypeError):
         pull((1.0, enp.arange(4)))
+
+
+def test_cells_are_named_by_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """IPython knows which of its files are cells; other files keep their names, also where no shell runs."""
+    cells = {"/tmp/kernel_7/11.py": ("Cell", "In[4]")}
+    shell = SimpleNamespace(compile=SimpleNamespace(format_code_name=cells.get))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    assert errors.short_file_name("/tmp/kernel_7/11.py") == "In[4]"
+    assert errors.short_file_name("/home/me/train.py") == "train.py"
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
+    assert errors.short_file_name("/tmp/kernel_7/11.py") == "11.py"

@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import os
 from collections.abc import Callable, Iterable, Sequence
 from operator import index
 from types import FunctionType
@@ -15,7 +14,7 @@ from effx.array.promotion import as_operand
 from effx.caching import WeakStore
 from effx.dtypes import DType, DTypeLike, canonicalize, float0, narrow_described
 from effx.effects import current_frame
-from effx.errors import DTypeError, RefError, RefGivenError, TransformError
+from effx.errors import DTypeError, RefError, RefGivenError, TransformError, short_file_name
 from effx.ir.types import ArrayType, ManualAxisType, array_type
 from effx.ir.values.refs import ReferenceBase
 from effx.lower.placement.concrete import ConcreteArray, to_concrete
@@ -53,7 +52,7 @@ def function_origin(function: Callable[..., object]) -> str:
     code = getattr(function, "__code__", None)
     if code is None:
         return callable_name(function)
-    return f"{callable_name(function)} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+    return f"{callable_name(function)} at {short_file_name(code.co_filename)}:{code.co_firstlineno}"
 
 
 def leaf_path(tree: PyTree, leaf: int) -> str:

@@ -44,6 +44,7 @@ nb_execution_mode = "cache"
 nb_execution_cache_path = str(ROOT / "docs" / "_build" / "notebooks")
 nb_execution_raise_on_error = True
 nb_execution_timeout = 600
+nb_merge_streams = True
 # ref.python: a word of a docstring, such as `shape`, may be the name of several attributes; it is no link then.
 suppress_warnings = ["mystnb.unknown_mime_type", "ref.python"]
 pygments_style = "friendly"

@@ -67,6 +67,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "effx.library.padding",
         "effx.library.parameters",
         "effx.library.probability",
+        "effx.library.progress",
         "effx.library.quantize",
         "effx.library.remat",
         "effx.library.scaling",
