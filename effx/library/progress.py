@@ -50,9 +50,8 @@ class Bar:
         self._bar: TqdmBar | None = None
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore"
-                )  # tqdm's, that a notebook without ipywidgets gets a bar of text
+                # tqdm's, that a notebook without ipywidgets gets a bar of text
+                warnings.simplefilter("ignore")
                 from tqdm.auto import tqdm
         except ImportError:
             tqdm = None
@@ -78,7 +77,9 @@ class Bar:
         self._bar, self._count = None, 0
 
 
-def _counter(total: int, every: int | None, label: str, report: Report | None) -> Callable[[Array], Array]:
+def _make_counter(
+    total: int, every: int | None, label: str, report: Report | None
+) -> Callable[[Array], Array]:
     """Returns a function that takes the number of iterations done before one, reports, and returns the number after it."""
     if report is not None:
         check_function(report)
@@ -92,8 +93,8 @@ def _counter(total: int, every: int | None, label: str, report: Report | None) -
 
     def count_one(before: Array) -> Array:
         count = before + 1
-        due = (count == 1) | (count % step == 0) | (count == total)
-        lax.cond(due, lambda n: debug.callback(call, n), lambda n: None, count)
+        is_due = (count == 1) | (count % step == 0) | (count == total)
+        lax.cond(is_due, lambda n: debug.callback(call, n), lambda n: None, count)
         return count
 
     return count_one
@@ -140,7 +141,7 @@ def scan(
     if length is None and not (rows and enp.shape(rows[0])):
         raise TransformError("progress.scan: expected xs with a leading axis, or a length")
     total = int(enp.shape(rows[0])[0]) if length is None else index(length)
-    count_one = _counter(total, every, label, report)
+    count_one = _make_counter(total, every, label, report)
 
     def step(carry: tuple[Carry, Array], x: PyTree) -> tuple[tuple[Carry, Array], Y]:
         inner, y = f(carry[0], x)
@@ -183,7 +184,7 @@ def fori_loop(
     24.0
     """
     first, last = index(lower), index(upper)
-    count_one = _counter(max(last - first, 0), every, label, report)
+    count_one = _make_counter(max(last - first, 0), every, label, report)
 
     def body(i: Array, state: tuple[Carry, Array]) -> tuple[Carry, Array]:
         return body_fun(i, state[0]), count_one(state[1])
