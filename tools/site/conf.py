@@ -30,14 +30,14 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
-    "sphinx.ext.mathjax",
     "sphinx_copybutton",
 ]
 exclude_patterns = ["_build"]
 root_doc = "index"
 
 # Pages
-myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
+# No formulas in TeX: MathJax would be loaded from another host, and a reader's computer may have no network.
+myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 myst_url_schemes = ["http", "https", "mailto"]
 nb_execution_mode = "cache"
