@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from PIL import Image
 
+from benchmarks.report import describe_processor
 from tools.notebooks import GALLERY, ROOT, join_text, list_notebooks, read_cells, run_cells
 
 EXAMPLES = ROOT / "examples"
@@ -171,12 +172,7 @@ def shrink_picture(picture: bytes) -> bytes:
 
 def name_machine() -> str:
     """Returns the kind and number of this machine's cores."""
-    processor = "an unknown processor"
-    information = Path("/proc/cpuinfo")
-    if information.exists():
-        model = re.search(r"^model name\s*: (.+)$", information.read_text(), re.MULTILINE)
-        processor = model[1].strip() if model is not None else processor
-    return f"{os.cpu_count()} cores of {processor}"
+    return f"{os.cpu_count()} cores of {describe_processor() or 'an unknown processor'}"
 
 
 def write_row(path: Path, run: Run) -> str:

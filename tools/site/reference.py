@@ -42,15 +42,12 @@ def write_reference(folder: Path) -> None:
     ]
     for section, names in SECTIONS.items():
         index += [*title(section, "-"), *toctree(names)]
-        index += [".. list-table::", "   :widths: 30 70", ""]
+        rows: list[tuple[str, str]] = []
         for name in names:
             namespace = load_namespace(name)
             write_namespace(folder, namespace, described)
-            index += [
-                f"   * - :doc:`{name}`",
-                f"     - {as_rst(first_sentence(inspect.getdoc(namespace.module) or ''))}",
-            ]
-        index.append("")
+            rows.append((f":doc:`{name}`", first_sentence(inspect.getdoc(namespace.module) or "")))
+        index += table(rows)
     (folder / "index.rst").write_text("\n".join(index) + "\n", encoding="utf-8")
 
 
@@ -93,13 +90,13 @@ def summary_table(namespace: Namespace, group: Group) -> list[str]:
     """Returns a table of a group's names, each with the first sentence about it; none for one name or two."""
     if len(group.names) < 3:
         return []
-    lines = [".. list-table::", "   :widths: 30 70", ""]
+    rows: list[tuple[str, str]] = []
     for name in group.names:
-        value = getattr(namespace.module, name)
-        sentence = describe(value) or first_sentence(data_docstring(namespace, name))
-        lines.append(f"   * - :py:obj:`~{namespace.name}.{name}`")
-        lines.append(f"     - {as_rst(sentence)}")
-    return [*lines, ""]
+        sentence = describe(getattr(namespace.module, name)) or first_sentence(
+            data_docstring(namespace, name)
+        )
+        rows.append((f":py:obj:`~{namespace.name}.{name}`", sentence))
+    return table(rows)
 
 
 def describe(value: object) -> str:
@@ -187,6 +184,14 @@ def is_function_object(value: object) -> bool:
 def title(text: str, underline: str) -> list[str]:
     """Returns a heading."""
     return [text, underline * len(text), ""]
+
+
+def table(rows: list[tuple[str, str]]) -> list[str]:
+    """Returns a table of links, each with a sentence of a docstring."""
+    lines = [".. list-table::", "   :widths: 30 70", ""]
+    for link, sentence in rows:
+        lines += [f"   * - {link}", f"     - {as_rst(sentence)}"]
+    return [*lines, ""]
 
 
 def toctree(pages: list[str] | tuple[str, ...]) -> list[str]:
