@@ -170,8 +170,10 @@ def data_docstring(namespace: Namespace, name: str) -> str:
                 return inspect.cleandoc(text)
     if describe(value):
         return inspect.getdoc(value) or ""
-    shown = repr(value)
-    return f"Of type `{type(value).__name__}`" + (f": `{shown}`." if len(shown) < 80 else ".")
+    # Addresses, and the order of sets, differ from one build to the next.
+    shown = "" if isinstance(value, frozenset | set) else repr(value)
+    is_shown = 0 < len(shown) < 80 and " at 0x" not in shown
+    return f"Of type `{type(value).__name__}`" + (f": `{shown}`." if is_shown else ".")
 
 
 def is_function_object(value: object) -> bool:
