@@ -184,9 +184,12 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         align these with the other operands' axes, so it is repeated to their shape first.
         """
         payloads = [(x.payload if x.frame is frame else self.make_payload(x), x.type) for x in operands]  # type: ignore[attr-defined]  # a value with a frame is a Box
-        if not isinstance(op, Elementwise) or all([x.shape == operands[0].shape for x in operands]):
+        if len(operands) == 1 or not isinstance(op, Elementwise):
             return payloads
-        shape = max([x.shape for x in operands], key=len)
+        shapes = [t.shape for _, t in payloads]
+        if all([shape == shapes[0] for shape in shapes]):
+            return payloads
+        shape = max(shapes, key=len)
         for i, (payload, t) in enumerate(payloads):
             if not t.shape:
                 wide = t.with_shape(shape)
@@ -196,8 +199,9 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
 
     def _convert_number(self, y: PyTree) -> PyTree:
         """Returns an array for a number or a NumPy array, if payloads are arrays."""
-        is_number = isinstance(y, int | float | complex | np.ndarray | np.generic)
-        return as_operand(y, self.name) if self._carries_arrays and is_number else y
+        if self._carries_arrays and isinstance(y, int | float | complex | np.ndarray | np.generic):
+            return as_operand(y, self.name)
+        return y
 
     def _fit_payload(
         self,
@@ -209,10 +213,14 @@ class BoxHandler(RuledHandler[S], Generic[P, S]):
         operands: Sequence[PayloadOfType],
     ) -> PyTree:
         """Returns what a rule gives for a result of type `t`, after a check, with arrays for numbers."""
-        y = self._convert_number(y)
-        if not self._is_payload(y):
-            return y  # a plain array, or else refused by `boxed_result`
-        if all([isinstance(x, Array) and x.type is t for x in flatten(y)[0]]):
+        if type(y) is not self.payload_type:
+            y = self._convert_number(y)
+            if not self._is_payload(y):
+                return y  # a plain array, or else refused by `boxed_result`
+        for x in flatten(y)[0]:
+            if not isinstance(x, Array) or x.type is not t:
+                break
+        else:
             return y  # nearly all; the rest costs 10 us
         lifted = lifted_types(frame, self.make_payload, t)
         if lifted is None or not lifted.describes(y):
