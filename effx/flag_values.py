@@ -20,6 +20,7 @@ TransferGuard = Literal["allow", "log", "disallow", "log_explicit", "disallow_ex
 CollectionGuard = Literal["allow", "log", "fatal"]
 RawKeys = Literal["allow", "warn", "error"]
 CpuCollectives = Literal["gloo", "mpi", "none"]
+HostMemory = Literal["return", "keep"]
 
 _ON = ("1", "true", "yes", "on")
 _OFF = ("0", "false", "no", "off")
@@ -194,6 +195,16 @@ def check_cpu_collectives(where: str, value: object) -> CpuCollectives:
     'gloo'
     """
     return cast("CpuCollectives", _check_choice(where, "none" if value is None else value, CpuCollectives))
+
+
+def check_host_memory(where: str, value: object) -> HostMemory:
+    """Return one of the names in `HostMemory` unchanged.
+
+    >>> check_host_memory("host_memory", "free")
+    Traceback (most recent call last):
+    ValueError: host_memory: got 'free', expected one of 'return', 'keep'
+    """
+    return cast("HostMemory", _check_choice(where, value, HostMemory))
 
 
 def check_device(where: str, value: object) -> object:

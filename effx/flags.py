@@ -29,6 +29,7 @@ from effx.flag_values import (
     CpuCollectives,
     DTypePromotion,
     ExplicitX64,
+    HostMemory,
     MatmulPrecision,
     PrngImplementation,
     RankPromotion,
@@ -39,6 +40,7 @@ from effx.flag_values import (
     check_device,
     check_dtype_promotion,
     check_explicit_x64,
+    check_host_memory,
     check_matmul_precision,
     check_path,
     check_platforms,
@@ -63,6 +65,7 @@ __all__ = [
     "ExplicitX64",
     "Flag",
     "FlagGroup",
+    "HostMemory",
     "MatmulPrecision",
     "Override",
     "RankPromotion",
@@ -93,6 +96,7 @@ __all__ = [
     "explain_cache_misses",
     "explicit_x64_dtypes",
     "flags_that_change",
+    "host_memory",
     "legacy_prng_key",
     "log_compiles",
     "make_user_context",
@@ -211,6 +215,9 @@ num_cpu_devices: Final[Flag[int]] = Flag("num_cpu_devices", 1, check_positive_in
 cpu_collectives_implementation: Final[Flag[CpuCollectives]] = Flag(
     "cpu_collectives_implementation", "gloo", check_cpu_collectives, changes=Changes.PROCESSES,
     doc="What carries collectives between the CPUs of several processes; read once, when the backend starts.")
+host_memory: Final[Flag[HostMemory]] = Flag("host_memory", "return", check_host_memory, changes=Changes.PROCESSES,
+    doc="What becomes of large pieces of the host's memory that are freed: the system gets them back, or the process "
+    "keeps them for the next array; read once, when the CPU backend starts.")
 platforms: Final[Flag[str | None]] = Flag("platforms", None, check_platforms, changes=Changes.PROCESSES,
     doc="Platforms to start, in order of preference; None lets effx choose.")
 pprint_use_color: Final = Switch("pprint_use_color", True, Changes.NOTHING,
@@ -298,6 +305,7 @@ class Config:
     thread_guard = _ValueOf(thread_guard)
     num_cpu_devices = _ValueOf(num_cpu_devices)
     cpu_collectives_implementation = _ValueOf(cpu_collectives_implementation)
+    host_memory = _ValueOf(host_memory)
     platforms = _ValueOf(platforms)
     pprint_use_color = _ValueOf(pprint_use_color)
 

@@ -35,6 +35,7 @@ OTHER_VALUES: dict[str, object] = {
     "default_matmul_precision": "highest",
     "default_prng_impl": "rbg",
     "explicit_x64_dtypes": "error",
+    "host_memory": "keep",
     "legacy_prng_key": "error",
     "num_cpu_devices": 3,
     "numpy_dtype_promotion": "strict",

@@ -268,7 +268,7 @@ EFFECTS: dict[str, tuple[object, Callable[[], object]]] = {
     "transfer_guard_device_to_host": ("disallow", lambda: raised(lambda: float((HERE + 0)[0]))),
 }
 # What takes effect when the backend starts is asked of a process of its own, in test_jit and test_backends.
-AT_START = {"cpu_collectives_implementation", "num_cpu_devices", "platforms"}
+AT_START = {"cpu_collectives_implementation", "host_memory", "num_cpu_devices", "platforms"}
 # What changes files is seen in tests/lower/test_cache_dir and test_program_files.
 ON_DISK = {"cache_dir", "cache_max_size", "cache_min_compile_seconds", "cache_programs"}
 # What ends or warns in jaxlib's C++ is asked of processes of their own, in tests/runtime/test_guards.

@@ -48,6 +48,7 @@ def test_defaults() -> None:
         "cache_min_compile_seconds": 0.05,
         "cache_programs": True,
         "cpu_collectives_implementation": "gloo",
+        "host_memory": "return",
         "transfer_guard": "allow",
         "transfer_guard_host_to_device": "allow",
         "transfer_guard_device_to_device": "allow",
@@ -206,6 +207,7 @@ def test_every_flag_is_an_attribute() -> None:
             ValueError,
             "cpu_collectives_implementation: got 'nccl', expected one of 'gloo', 'mpi', 'none'",
         ),
+        ("host_memory", "free", ValueError, "host_memory: got 'free', expected one of 'return', 'keep'"),
         ("num_cpu_devices", 0, ValueError, "num_cpu_devices: got 0, expected an int of at least 1"),
         ("platforms", 3, TypeError, "platforms: got 3 (int), expected a str or None"),
         (
@@ -256,7 +258,8 @@ def test_unknown_names_list_the_known_ones() -> None:
         "cpu_collectives_implementation, debug_infs, debug_key_reuse, debug_nans, "
         "default_device, "
         "default_matmul_precision, default_prng_impl, disable_jit, enable_checks, "
-        "enable_custom_prng, enable_x64, explain_cache_misses, explicit_x64_dtypes, legacy_prng_key, log_compiles, "
+        "enable_custom_prng, enable_x64, explain_cache_misses, explicit_x64_dtypes, "
+        "host_memory, legacy_prng_key, log_compiles, "
         "no_execution, no_tracing, num_cpu_devices, numpy_dtype_promotion, numpy_rank_promotion, platforms, "
         "pprint_use_color, thread_guard, threefry_partitionable, traceback_filtering, transfer_guard, "
         "transfer_guard_device_to_device, "

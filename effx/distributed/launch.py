@@ -99,7 +99,8 @@ def _process_environment(
     }
     if devices is not None:
         added["EFFX_NUM_CPU_DEVICES"] = str(devices)
-    return {**outer, **added}
+    # Large arrays in huge pages: see docs/performance.md. A process cannot ask for that itself.
+    return {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", **outer, **added}
 
 
 def free_port() -> int:
