@@ -109,12 +109,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid in slow:
             item.add_marker("deep")
-        if here in item.path.parents and "unguarded" not in item.keywords:
-            first = item.path.relative_to(here).parts[0]
-            if first in GUARDED or first.endswith(".py"):
-                item.add_marker("library" if first == "library" else "guarded")
-            if gpu_runs.is_for_gpu(item.path):
-                item.add_marker("gpu")
+        if here not in item.path.parents:
+            continue
+        if gpu_runs.is_for_gpu(item.path):
+            item.add_marker("gpu")
+        first = item.path.relative_to(here).parts[0]
+        if "unguarded" not in item.keywords and (first in GUARDED or first.endswith(".py")):
+            item.add_marker("library" if first == "library" else "guarded")
 
 
 @pytest.hookimpl(wrapper=True)
