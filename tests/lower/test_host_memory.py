@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -15,8 +16,9 @@ from effx.errors import BackendError
 from effx.lower.placement import host_memory
 from effx.lower.placement.host_memory import ALIGNMENT, LEAST_BYTES_TO_SHARE, copy_to_share, is_shareable
 
-DTYPES = [np.float32, np.int8, np.bool_, np.complex64, ml_dtypes.bfloat16]
-MAKE: list[Callable[[np.ndarray], object]] = [
+Data: TypeAlias = np.ndarray[Any, Any]
+DTYPES: list[Any] = [np.float32, np.int8, np.bool_, np.complex64, ml_dtypes.bfloat16]
+MAKE: list[Callable[[Data], object]] = [
     enp.array,
     enp.asarray,
     effx.device_put,
@@ -24,7 +26,7 @@ MAKE: list[Callable[[np.ndarray], object]] = [
 ]
 
 
-def large_array(dtype: object, extra: int = 0) -> np.ndarray:
+def large_array(dtype: Any, extra: int = 0) -> Data:
     count = LEAST_BYTES_TO_SHARE // np.dtype(dtype).itemsize + extra
     return (np.arange(count) % 2).astype(dtype)
 
@@ -33,7 +35,7 @@ def large_array(dtype: object, extra: int = 0) -> np.ndarray:
 @pytest.mark.parametrize("make", MAKE, ids=["array", "asarray", "device_put", "argument"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_arrays_keep_their_values_when_their_data_change(
-    dtype: object, make: Callable[[np.ndarray], object], extra: int
+    dtype: Any, make: Callable[[Data], object], extra: int
 ) -> None:
     data = large_array(dtype, extra)
     before = data.copy()
@@ -54,7 +56,7 @@ def test_arrays_keep_their_values_when_their_data_change(
     ],
     ids=["fortran", "reversed", "strided", "transposed", "repeated"],
 )
-def test_any_strides(arrange: Callable[[np.ndarray], np.ndarray]) -> None:
+def test_any_strides(arrange: Callable[[Data], Data]) -> None:
     data = arrange(np.arange(2**18, dtype=np.float32).reshape(2**8, 2**10))
     np.testing.assert_array_equal(np.asarray(enp.array(data)), data)
     data.flags.writeable = False

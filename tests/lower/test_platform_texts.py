@@ -185,7 +185,7 @@ def test_whole_text(platform: str) -> None:
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_prefix_sums(reverse: bool) -> None:
-    """A loop over blocks, a window that XLA cuts itself, and a scan that it knows, which jaxlib 0.10 hands to no TPU."""
+    """Rows of eight, a window that XLA cuts itself, and a scan that it knows, which jaxlib 0.10 hands to no TPU."""
     words = ("stablehlo.while", "stablehlo.reduce_window", "chlo.scan")
     forms = {
         platform: [
@@ -197,7 +197,7 @@ def test_prefix_sums(reverse: bool) -> None:
     }
     loop, window, scan = words
     on_tpu = [scan] if HAS_SCAN else [loop, window]
-    assert forms == {"cpu": [loop, window], "cuda": [window], "rocm": [window], "tpu": on_tpu}
+    assert forms == {"cpu": [], "cuda": [window], "rocm": [window], "tpu": on_tpu}
 
 
 def test_sorts() -> None:

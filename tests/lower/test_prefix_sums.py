@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 
 import effx
 import effx.numpy as enp
+from effx import lax
 from effx.lower.text.stablehlo.reduce import CACHE_LINE, CACHE_SETS, _spread_over_cache
 
 SHAPES: list[tuple[int, ...]] = [(n + beside,) for n in (512, 4096, 1 << 16) for beside in (-1, 0, 1)]
@@ -43,3 +45,67 @@ def test_blocks_share_no_sets_of_a_cache(width: int) -> None:
         spread = _spread_over_cache(length, width)
         assert length <= spread <= length + max(1, CACHE_LINE // width)
         assert math.gcd(spread * width, CACHE_SETS) <= max(CACHE_LINE, math.gcd(width, CACHE_SETS))
+
+
+LENGTHS = [1, 2, 7, 8, 9, 15, 16, 17, 63, 64, 65, 511, 512, 513, 1000, 4103, (1 << 16) + 1, (1 << 17) + 5]
+Data: TypeAlias = np.ndarray[Any, Any]
+DTYPES: list[Any] = [np.int8, np.uint32, np.int32, np.float16, np.float32, np.float64, np.complex64]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_rows_of_eight(length: int, reverse: bool) -> None:
+    """Along the last axis, whole rows and what is beyond them: whole numbers, whose sums are exact."""
+    rng = np.random.default_rng(length)
+
+    def turn(x: Data) -> Data:
+        return x[..., ::-1] if reverse else x
+
+    # Two dtypes for each length: 7 and 18 have no common divisor.
+    for dtype in (DTYPES[LENGTHS.index(length) % 7], DTYPES[(LENGTHS.index(length) + 3) % 7]):
+        data = rng.integers(0, 2, (2, length)).astype(dtype)
+        if dtype == np.float16:
+            data[:, 1000:] = 0
+        with effx.enable_x64():
+            total = np.asarray(lax.cumsum(enp.asarray(data), 1, reverse=reverse))
+            product = (
+                np.asarray(lax.cumprod(enp.asarray(1 + data), 1, reverse=reverse)) if length < 8 else None
+            )
+        np.testing.assert_array_equal(total, turn(np.cumsum(turn(data), 1, dtype=dtype)))
+        if product is not None:
+            np.testing.assert_array_equal(product, turn(np.cumprod(turn(1 + data), 1, dtype=dtype)))
+        if dtype != np.complex64:
+            wide = (rng.standard_normal((2, length)) * 50).astype(dtype)
+            for scan, accumulate in ((lax.cummax, np.maximum), (lax.cummin, np.minimum)):
+                extreme = turn(accumulate.accumulate(turn(wide), 1))
+                with effx.enable_x64():
+                    np.testing.assert_array_equal(
+                        np.asarray(scan(enp.asarray(wide), 1, reverse=reverse)), extreme
+                    )
+
+
+@pytest.mark.parametrize("length", [512, 1001, 1 << 17])
+def test_special_values_stay_where_they_are(length: int) -> None:
+    """A term is not part of sums before it, be it NaN or infinite; sums of negative zeros are negative zeros."""
+    x = np.ones(length, np.float32)
+    x[300], x[400] = np.inf, -np.inf
+    total = np.asarray(enp.cumsum(x))
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(total, np.cumsum(x))
+    assert np.isposinf(total[300:400]).all()
+    assert np.isnan(total[400:]).all()
+    zeros = np.asarray(enp.cumsum(np.full(length, -0.0, np.float32)))
+    assert np.signbit(zeros).all()
+    largest = np.asarray(lax.cummax(enp.asarray(np.where(np.arange(length) == 77, np.nan, x)), 0))
+    assert not np.isnan(largest[:77]).any()
+    assert np.isnan(largest[77:]).all()
+
+
+def test_sums_are_more_accurate_than_in_turn() -> None:
+    """Rounding errors grow with the number of levels, not of elements."""
+    x = np.random.default_rng(0).random(1 << 18, dtype=np.float32)
+    exact = np.cumsum(x, dtype=np.float64)
+    errors = [np.abs(total - exact).max() for total in (np.asarray(enp.cumsum(x)), np.cumsum(x))]
+    assert errors[0] * 20 < errors[1]
+    bound = 2.0**-24 * exact * (7 * math.log(x.size, 8) + 7)
+    assert (np.abs(np.asarray(enp.cumsum(x)) - exact) <= bound).all()

@@ -356,6 +356,8 @@ def cumulative(body: Body, op: r.Cumulative, inputs: Inputs, outputs: Outputs) -
     if body.module.platform in ("cuda", "rocm"):
         # XLA turns the window into blocks of its own: 7 kernels of a million floats become 5 (CUDA 13).
         return _emit_window_scan(body, x, t, op.axis, combine, start, backwards=op.reverse)
+    if body.module.platform == "cpu" and math.prod(t.shape[op.axis + 1 :]) == 1 and t.size >= LOOPED:
+        return _emit_scan_of_rows(body, x, t, op.axis, combine, _neutral_element(op, t), backwards=op.reverse)
     if t.size >= LOOPED:
         return _emit_block_scan(body, x, t, op.axis, combine, start, backwards=op.reverse)
     if not op.reverse:
@@ -498,6 +500,135 @@ def _emit_block_scan(
     if padded is not flat:
         x, _ = _emit_axis_slice(body, x, padded, 1, start=0, limit=n, step=1)
     return sizes.reshape(body, x, flat, t)
+
+
+# Terms of a row that are combined at once. 2^22 floats took 2.7 ms with 8 of them, 4.7 with 16, 2^20 0.57 and 1.13.
+TERMS = 8
+# So few elements are padded to whole rows: a scan of what is beyond these takes as long to run, and longer to compile.
+PADDED = 2**16
+
+
+def _neutral_element(op: r.Cumulative, t: ArrayType) -> Scalar:
+    """Returns what leaves each element as it is: a negative zero for sums of floats, since 0 + -0 is 0."""
+    return -0.0 if isinstance(op, r.CumSum) and t.kind in "fc" else combiner(op, t)[1]
+
+
+def _emit_scan_of_rows(
+    body: Body, x: str, t: ArrayType, axis: int, combine: str, neutral: Scalar, *, backwards: bool
+) -> str:
+    """Writes a scan along an axis behind which there are no more elements, for a CPU.
+
+    It works within rows of eight, and along the rows' totals by the same form. An element of a row is the combination
+    of those of its row up to it, in their order, and of what is before the row:
+
+    An element of a row is the combination of those of its row up to it, in their order, and of what is before the row:
+
+        y[k, j] = (x[k, 0] + ... + x[k, j]) + total(rows before k)
+
+    Written as seven selections (a term is taken where it is not behind j), it is one loop over all elements that XLA
+    vectorises, splits among the processors and fuses with what uses the sums. It reads the operand twice and writes
+    the result once; all else is an eighth as large. A loop over blocks reads elements that lie far apart, one at a time.
+
+    On two cores (EPYC, quiet, jaxlib 0.12) 2^20 floats take 0.57 ms; a loop over 256 blocks 2.9, JAX 1.4, PyTorch 0.8,
+    NumPy 2.9. 2^22 take 2.7 ms, and 18, 6.2, 3.1 and 12.
+    """
+    flat = t.with_shape((math.prod(t.shape[:axis]), t.shape[axis]))
+    x = sizes.reshape(body, x, t, flat)
+    x = _emit_flat_scan(body, x, flat, combine, neutral, backwards=backwards)
+    return sizes.reshape(body, x, flat, t)
+
+
+def _emit_flat_scan(
+    body: Body, x: str, t: ArrayType, combine: str, neutral: Scalar, *, backwards: bool
+) -> str:
+    """Writes the scan along the second of two axes."""
+    outer, n = t.shape
+    if n <= 2 * TERMS:
+        row = t.with_shape((outer, 1, n))
+        combined = _combine_within_rows(
+            body, sizes.reshape(body, x, t, row), row, combine, backwards=backwards
+        )
+        return sizes.reshape(body, combined, row, t)
+    rows, rest = divmod(n, TERMS)
+    if not rest:
+        return _emit_scan_of_whole_rows(body, x, t, combine, neutral, backwards=backwards)
+    if t.size <= PADDED:
+        whole = t.with_shape((outer, (rows + 1) * TERMS))
+        start = body.constant(neutral, array_type(t.dtype))
+        x = sizes.pad(body, x, t, start, whole, low=[0, 0], high=[0, TERMS - rest], interior=[0, 0])
+        x = _emit_scan_of_whole_rows(body, x, whole, combine, neutral, backwards=backwards)
+        return _emit_axis_slice(body, x, whole, 1, start=0, limit=n, step=1)[0]
+    # What is beyond the whole rows is a scan of its own. To pad the operand and cut the result takes two copies more.
+    cut = rest if backwards else rows * TERMS
+    first, first_type = _emit_axis_slice(body, x, t, 1, start=0, limit=cut, step=1)
+    last, last_type = _emit_axis_slice(body, x, t, 1, start=cut, limit=n, step=1)
+    first = _emit_flat_scan(body, first, first_type, combine, neutral, backwards=backwards)
+    last = _emit_flat_scan(body, last, last_type, combine, neutral, backwards=backwards)
+    if backwards:
+        last = _emit_barrier(body, last, last_type)
+        total, total_type = _emit_axis_slice(body, last, last_type, 1, start=0, limit=1, step=1)
+        total = sizes.broadcast_in_dim(body, total, total_type, first_type, (0, 1))
+        first = body.line(f"stablehlo.{combine} {first}, {total} : {first_type.mlir}")
+    else:
+        first = _emit_barrier(body, first, first_type)
+        total, total_type = _emit_axis_slice(body, first, first_type, 1, start=cut - 1, limit=cut, step=1)
+        total = sizes.broadcast_in_dim(body, total, total_type, last_type, (0, 1))
+        last = body.line(f"stablehlo.{combine} {total}, {last} : {last_type.mlir}")
+    return body.line(
+        f"stablehlo.concatenate {first}, {last}, dim = 1 : ({first_type.mlir}, {last_type.mlir}) -> {t.mlir}"
+    )
+
+
+def _emit_scan_of_whole_rows(
+    body: Body, x: str, t: ArrayType, combine: str, neutral: Scalar, *, backwards: bool
+) -> str:
+    """Writes the scan of rows of eight along the second of two axes, whose size is a multiple of eight."""
+    outer, n = t.shape
+    split, totals = t.with_shape((outer, n // TERMS, TERMS)), t.with_shape((outer, n // TERMS))
+    terms = sizes.reshape(body, x, t, split)
+    total, column = _emit_axis_slice(body, terms, split, 2, start=0, limit=1, step=1)
+    for i in range(1, TERMS):
+        term, _ = _emit_axis_slice(body, terms, split, 2, start=i, limit=i + 1, step=1)
+        total = body.line(f"stablehlo.{combine} {total}, {term} : {column.mlir}")
+    # Without barriers XLA computes all totals again for each element that uses one.
+    total = _emit_barrier(body, sizes.reshape(body, total, column, totals), totals)
+    running = _emit_flat_scan(body, total, totals, combine, neutral, backwards=backwards)
+    by = -1 if backwards else 1
+    start = body.constant(neutral, array_type(t.dtype))
+    before = sizes.pad(body, running, totals, start, totals, low=[0, by], high=[0, -by], interior=[0, 0])
+    before = _emit_barrier(body, before, totals)
+    within = _combine_within_rows(body, terms, split, combine, backwards=backwards)
+    spread = sizes.broadcast_in_dim(body, before, totals, split, (0, 1))
+    pair = f"{within}, {spread}" if backwards else f"{spread}, {within}"
+    return sizes.reshape(body, body.line(f"stablehlo.{combine} {pair} : {split.mlir}"), split, t)
+
+
+def _combine_within_rows(body: Body, x: str, t: ArrayType, combine: str, *, backwards: bool) -> str:
+    """Writes for each element of a row, along the last axis, the combination of those up to it."""
+    n = t.shape[2]
+    column = t.with_shape((*t.shape[:2], 1))
+    mask, index = array_type(dtypes.bool_, t.shape), array_type(dtypes.int32, t.shape)
+    compare, indices = "LE" if backwards else "GE", f"({index.mlir}, {index.mlir})"
+    place = sizes.iota(body, index, 2)
+    combined = ""
+    for i in reversed(range(n)) if backwards else range(n):
+        term, _ = _emit_axis_slice(body, x, t, 2, start=i, limit=i + 1, step=1)
+        term = sizes.broadcast_in_dim(body, term, column, t, (0, 1, 2))
+        if not combined:
+            combined = term
+            continue
+        number = body.constant(i, index)
+        is_taken = body.line(
+            f"stablehlo.compare {compare}, {place}, {number}, SIGNED : {indices} -> {mask.mlir}"
+        )
+        pair = f"{term}, {combined}" if backwards else f"{combined}, {term}"
+        more = body.line(f"stablehlo.{combine} {pair} : {t.mlir}")
+        combined = body.line(f"stablehlo.select {is_taken}, {more}, {combined} : {mask.mlir}, {t.mlir}")
+    return combined
+
+
+def _emit_barrier(body: Body, x: str, t: ArrayType) -> str:
+    return body.line(f"stablehlo.optimization_barrier {x} : {t.mlir}")
 
 
 def _emit_pad(body: Body, x: str, t: ArrayType, to: ArrayType, *, low: int, high: int, start: str) -> str:
