@@ -7,7 +7,7 @@ SOURCES := effx tests property_tests benchmarks examples tools stubs compat
 CHECKED := $(wildcard effx tests property_tests examples benchmarks tools)
 TESTED := $(wildcard tests property_tests effx README.md docs)
 
-.PHONY: help demo cluster test test-deep test-compat test-suites test-array-api test-accelerators test-gpu docs bench bench-compat differences release-check lint style layers types stubs guarded suite clean
+.PHONY: help demo cluster test test-deep test-compat test-suites test-array-api test-accelerators test-gpu docs bench bench-peers bench-compat differences release-check lint style layers types stubs guarded suite clean
 .NOTPARALLEL:
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo "make test-gpu   runs on the GPU that is here, and prints a report of values and times to send"
 	@echo "make docs       the documentation site, docs/_build/html, from an environment of its own; opened in Chromium if it is here"
 	@echo "make bench      effx against JAX, with budgets"
+	@echo "make bench-peers  effx, JAX and NumPy on the same calls, in turns; with TORCH=1 PyTorch too"
 	@echo "make bench-compat  JAX's libraries: time to the first step and of a step, on effx and on JAX"
 	@echo "make differences  effx against JAX on 5,000 expressions: what differs without a reason"
 	@echo "make release-check  builds the sdist and the wheel, and tries the wheel with each Python that is here"
@@ -32,6 +33,7 @@ help:
 EXTRAS_demo := examples
 EXTRAS_test := test,interop
 EXTRAS_bench := bench
+EXTRAS_bench-peers := bench-peers
 EXTRAS_lint := lint
 EXTRAS_docs := docs
 EXTRAS_release := release
@@ -107,6 +109,10 @@ docs: .venv-docs/.stamp
 
 bench: .venv-bench/.stamp
 	.venv-bench/bin/python -m benchmarks $(BENCH_FLAGS)
+
+bench-peers: .venv-bench-peers/.stamp
+	$(if $(TORCH),.venv-bench-peers/bin/python -m pip install $(PIP_FLAGS) torch)
+	.venv-bench-peers/bin/python -m benchmarks.across_libraries $(BENCH_FLAGS)
 
 bench-compat: .venv-compat/.stamp .venv-bench-libraries/.stamp
 	.venv-compat/bin/python -m benchmarks.libraries --jax .venv-bench-libraries/bin/python $(BENCH_FLAGS)
