@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import effx
 from benchmarks.across_libraries import __main__ as command
 from benchmarks.across_libraries.rows import Library, all_rows
 from benchmarks.across_libraries.worker import prepare_call
@@ -21,12 +20,14 @@ OF_NUMPY = [title for title, row in ROWS.items() if row.numpy is not None]
 OF_TORCH = [title for title, row in ROWS.items() if row.torch is not None]
 
 
+def results_of(value: Any) -> list[Any]:
+    """Results of several parts are tuples of one class or another."""
+    return list(value) if isinstance(value, tuple) else [value]
+
+
 def compare(title: str, other: Library) -> None:
     """Signs of factors and the order of equal elements are the libraries' own."""
-    ours, theirs = [
-        effx.tree.leaves(call())
-        for call in (prepare_call("effx", ROWS[title]), prepare_call(other, ROWS[title]))
-    ]
+    ours, theirs = [results_of(prepare_call(library, ROWS[title])()) for library in ("effx", other)]
     for x, y in zip(ours, theirs, strict=False):
         x, y = np.asarray(x), np.asarray(y)
         if title.startswith("qr"):
