@@ -21,6 +21,7 @@ CollectionGuard = Literal["allow", "log", "fatal"]
 RawKeys = Literal["allow", "warn", "error"]
 CpuCollectives = Literal["gloo", "mpi", "none"]
 HostMemory = Literal["return", "keep"]
+CompileMode = Literal["full", "fast", "tiered"]
 
 _ON = ("1", "true", "yes", "on")
 _OFF = ("0", "false", "no", "off")
@@ -205,6 +206,16 @@ def check_host_memory(where: str, value: object) -> HostMemory:
     ValueError: host_memory: got 'free', expected one of 'return', 'keep'
     """
     return cast("HostMemory", _check_choice(where, value, HostMemory))
+
+
+def check_compile_mode(where: str, value: object) -> CompileMode:
+    """Return one of the names in `CompileMode` unchanged.
+
+    >>> check_compile_mode("compile", "quick")
+    Traceback (most recent call last):
+    ValueError: compile: got 'quick', expected one of 'full', 'fast', 'tiered'
+    """
+    return cast("CompileMode", _check_choice(where, value, CompileMode))
 
 
 def check_device(where: str, value: object) -> object:

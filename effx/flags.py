@@ -26,6 +26,7 @@ from effx.flag_kinds import (
 )
 from effx.flag_values import (
     CollectionGuard,
+    CompileMode,
     CpuCollectives,
     DTypePromotion,
     ExplicitX64,
@@ -36,6 +37,7 @@ from effx.flag_values import (
     RawKeys,
     TransferGuard,
     check_collection_guard,
+    check_compile_mode,
     check_cpu_collectives,
     check_device,
     check_dtype_promotion,
@@ -59,6 +61,7 @@ __all__ = [
     "AnyFlag",
     "Changes",
     "CollectionGuard",
+    "CompileMode",
     "Config",
     "CpuCollectives",
     "DTypePromotion",
@@ -81,6 +84,7 @@ __all__ = [
     "check_static_indices",
     "check_tracer_leaks",
     "checking_leaks",
+    "compile",
     "config",
     "cpu_collectives_implementation",
     "debug_infs",
@@ -173,6 +177,9 @@ legacy_prng_key: Final[Flag[RawKeys]] = Flag("legacy_prng_key", "allow", check_r
 # A device, or a platform's name: this layer has no devices.
 default_device: Final[Flag[object]] = Flag("default_device", None, check_device, changes=Changes.CALLS,
     doc="The device, or platform, of what no array or argument binds to another one.")
+compile: Final[Flag[CompileMode]] = Flag("compile", "full", check_compile_mode, changes=Changes.CALLS,  # noqa: A001  as `jit`'s
+    doc="How much XLA optimizes on CPUs: 'full', 'fast' for programs that run a few times, or 'tiered', first fast and "
+    "then in full in a thread of its own. A function's own `jit(compile=...)` counts more.")
 cache_dir: Final[Flag[str | None]] = Flag("cache_dir", None, check_path, changes=Changes.NOTHING,
     doc="The directory of compiled programs that outlive the process; None for no such cache.")
 cache_max_size: Final[Flag[int]] = Flag("cache_max_size", 2**30, check_positive_int, parse_int, Changes.NOTHING,
@@ -293,6 +300,7 @@ class Config:
     enable_custom_prng = _ValueOf(enable_custom_prng)
     legacy_prng_key = _ValueOf(legacy_prng_key)
     default_device = _ValueOf(default_device)
+    compile = _ValueOf(compile)
     cache_dir = _ValueOf(cache_dir)
     cache_max_size = _ValueOf(cache_max_size)
     cache_min_compile_seconds = _ValueOf(cache_min_compile_seconds)

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from effx.lazy import list_names
+from effx.lower.runtime.recompilation import wait_for_compilations
 from effx.transforms.jit.function import Jitted as Wrapped
 from effx.transforms.jit.stages import ArgInfo, Compiled, Lowered, Traced
 
-__all__ = ["ArgInfo", "Compiled", "CompilerOptions", "Lowered", "Traced", "Wrapped"]
+__all__ = ["ArgInfo", "Compiled", "CompilerOptions", "Lowered", "Traced", "Wrapped", "wait_for_compilations"]
 __dir__ = list_names(__all__)
 
 CompilerOptions: TypeAlias = Mapping[str, str | bool | int | float]

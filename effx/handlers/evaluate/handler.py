@@ -10,7 +10,7 @@ from weakref import ref
 
 import attrs
 
-from effx import caching, effects
+from effx import caching, effects, flags
 from effx.array import Array, HostArray
 from effx.dtypes import int32, int64
 from effx.effects import Effect, Frame, Handler, Label, Operation, Value, all_optional
@@ -278,12 +278,15 @@ def _run_first_time(
     for x in arrays:
         x._check_alive(program.name)
     assignment = assignment_for(program, program.name, arrays)
-    key: Hashable = ("executable", assignment)
+    mode = flags.compile.value
+    key: Hashable = ("executable", assignment, mode)
     executable = program.derived.get(key)
     if executable is None:
-        executable = compile_program(order_effects(program), (), assignment, keep_unused=True)
-        program.derived[key] = executable
-    assert isinstance(executable, Executable)
+        executable = compile_program(order_effects(program), (), assignment, keep_unused=True, mode=mode)
+    else:
+        assert isinstance(executable, Executable)
+        executable = executable.current()
+    program.derived[key] = executable
     results = executable.run(arrays)
     result = tuple(results) if multiple else results[0]
     return result, fast_path(executable, result) if executable.can_dispatch_in_cpp(arrays) else None, False

@@ -79,6 +79,15 @@ def _on_device_override(_: object) -> None:
 
 flags.default_device.subscribe(_on_device_override)
 
+
+def _on_mode_override(_: object) -> None:
+    # A kernel that was compiled fast in a block must not serve outside of it.
+    overridden = flags.compile in (flags.overrides() or ())
+    _states["compile"].set_local(flags.compile.value if overridden else _jax.config.unset)
+
+
+flags.compile.subscribe(_on_mode_override)
+
 # While some context has a handler that intercepts, or an override, C++ finds nothing: Python reads the context.
 # Handlers and overrides of flags are in context variables, which C++ cannot see, and a copy for each thread
 # would be wrong where contexts move between threads and tasks. So one state says whether any context of the

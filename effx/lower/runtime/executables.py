@@ -18,6 +18,7 @@ from jaxlib._jax import ArrayImpl, Device
 
 from effx import caching, dtypes
 from effx.errors import BackendError, EffxError, ShapeError
+from effx.flags import CompileMode
 from effx.ir.ops.control import HigherOrder, contains_operation
 from effx.ir.ops.host import Hosted
 from effx.ir.ops.sharding import Constrain
@@ -56,10 +57,12 @@ from effx.lower.placement.shardings import (
 from effx.lower.placement.tiling import Tiling, tiling_from_hlo
 from effx.lower.process_exit import in_xla
 from effx.lower.runtime.callbacks import HostCalls, compile_with_callbacks
+from effx.lower.runtime.compile_effort import fast_options
 from effx.lower.runtime.excess_precision import excess_precision_options
 from effx.lower.runtime.failures import device_range_text, refusal_error, run_error
 from effx.lower.runtime.memory_maps import free_memory_maps
 from effx.lower.runtime.phases import Phase, log_step
+from effx.lower.runtime.recompilation import Recompilation
 from effx.lower.runtime.topologies import compile_for_topology
 from effx.lower.runtime.ynnpack import ynnpack_options
 from effx.lower.text.hlo import hlo_computation
@@ -102,6 +105,8 @@ class Executable:
         may_fail: whether a run may fail: it calls foreign functions, or may need more memory than there is.
         handlers: jaxlib's result handlers, which make the results.
         written: constants that are written in the text.
+        later: the program's compilation in full, where this is one that was quicker; None for none. C++ dispatches none
+            that has one, so that a call can change over.
     """
 
     loaded: _jax.LoadedExecutable | _jax.Executable
@@ -121,6 +126,7 @@ class Executable:
     may_fail: bool
     handlers: list[_jax.ResultHandler]
     written: tuple[ArrayImpl, ...] = ()
+    later: Recompilation | None = None
 
     def __attrs_post_init__(self) -> None:
         # Without constants there is no need for a finalizer, in which Python would lose an interrupt.
@@ -128,6 +134,23 @@ class Executable:
             constant_buffers.update(constant_ids)
             # Not __del__, which may run when the interpreter has half ended.
             finalize(self, _release_constants, constant_ids).atexit = False
+
+    def current(self) -> "Executable":
+        """Returns what a call after the first one runs: this, or the program compiled in full.
+
+        That is requested here. Callers store the result in place of this.
+        """
+        later = self.later
+        if later is None:
+            return self
+        if not later.is_over:
+            later.request()
+            return self
+        loaded = later.loaded
+        if loaded is None or _interface(loaded) != _interface(self.loaded):
+            return attrs.evolve(self, later=None)
+        may_fail = self.may_fail or _needed_bytes(loaded, self.out_types) > MUCH
+        return attrs.evolve(self, loaded=loaded, may_fail=may_fail, later=None)
 
     def runnable(self) -> _jax.LoadedExecutable:
         """Returns XLA's executable, to run it.
@@ -155,8 +178,8 @@ class Executable:
         """
         if not is_runnable_device(self.devices[0]):
             return False
-        if self.may_fail:
-            return False  # Python names the function in the error
+        if self.may_fail or self.later is not None:
+            return False  # Python names the function in the error, and changes over
         compared = [x for x in user_values if isinstance(x, ConcreteArray)] if user_values else arrays
         if any([x.type.dtype in _ALIKE and x.type.weak_type for x in compared]):
             return False
@@ -293,6 +316,16 @@ def _needed_bytes(loaded: _jax.LoadedExecutable | _jax.Executable, out_types: Se
     )
 
 
+def _interface(loaded: _jax.LoadedExecutable | _jax.Executable) -> tuple[object, ...]:
+    """Returns what XLA chose of the layouts and shardings of inputs and outputs."""
+    layouts = [*loaded.get_parameter_layouts(), *loaded.get_output_layouts()]
+    shardings = loaded.get_output_shardings()
+    return (
+        tuple(map(str, layouts)),
+        None if shardings is None else tuple([s.SerializeToString() for s in shardings]),
+    )
+
+
 def _leave_requested_sums(program: Program, partitioning: Partitioning) -> Program:
     """Returns a program whose results are unreduced where the user asks for that, and not their types."""
     equations: list[Equation] = []
@@ -322,6 +355,7 @@ def compile_program(
     keep_unused: bool = False,
     inline_count: int = 0,
     options: CompilerOptions = (),
+    mode: CompileMode = "full",
 ) -> Executable:
     """Compiles a program for a device, or for several.
 
@@ -334,6 +368,7 @@ def compile_program(
         inline_count: how many of the first constants are written in the text, so that XLA computes with them as it
             compiles, on one device.
         options: XLA's own, by name.
+        mode: how much XLA optimizes.
 
     Raises:
         BackendError: XLA refuses the program, or has no such option.
@@ -378,8 +413,22 @@ def compile_program(
     calls = HostCalls(hosted, kept_program, len(devices) > 1) if hosted else None
     can_run = is_runnable_device(devices[0])
     loaded: _jax.LoadedExecutable | _jax.Executable
+    later: Recompilation | None = None
+    fast = fast_options(kept_program, text, options, mode) if platform == "cpu" and can_run else ()
+    # Processes compare the executables of programs in which they exchange data.
+    if mode == "tiered" and group and len(devices) > 1:
+        fast = ()
     try:
-        if can_run:
+        if fast and (known := find_compiled(text, devices, program.name, options, calls)) is not None:
+            loaded = known
+        elif fast:
+            loaded = compile_text(text, devices, program.name, (*options, *fast), calls)
+            if mode == "tiered":
+                later = Recompilation(
+                    program.name, partial(compile_text, text, devices, program.name, options, calls)
+                )
+            options = (*options, *fast)
+        elif can_run:
             loaded = compile_text(text, devices, program.name, options, calls)
         else:
             loaded = compile_for_topology(text, devices, program.name, options)
@@ -432,6 +481,7 @@ def compile_program(
         if can_run
         else [],
         written=buffers[:inline_count],
+        later=later,
     )
 
 
@@ -581,6 +631,24 @@ def compile_text(
     """
     if calls is not None or "@InspectSharding" in text:
         return _compile(text, devices, name, options, calls)[0]
+    loaded = find_compiled(text, devices, name, options)
+    if loaded is not None:
+        return loaded
+    loaded, seconds = _compile(text, devices, name, options, None)
+    store_compiled(loaded, text, devices, options, seconds)
+    return _store_compiled((text, devices, options), loaded)
+
+
+def find_compiled(
+    text: str,
+    devices: tuple[Device, ...],
+    name: str,
+    options: CompilerOptions,
+    calls: HostCalls | None = None,
+) -> _jax.LoadedExecutable | None:
+    """Returns the executable of a text that was compiled lately, or is on disk; None for others."""
+    if calls is not None or "@InspectSharding" in text:
+        return None
     key = (text, devices, options)
     with _lock:
         cached = _compiled_texts.get(key)
@@ -593,9 +661,7 @@ def compile_text(
     if loaded is not None:
         record_event("/effx/compile/cache_dir_hit", fun_name=name)
         return _store_compiled(key, loaded)
-    loaded, seconds = _compile(text, devices, name, options, None)
-    store_compiled(loaded, text, devices, options, seconds)
-    return _store_compiled(key, loaded)
+    return None
 
 
 def _store_compiled(key: Compilation, loaded: _jax.LoadedExecutable) -> _jax.LoadedExecutable:
@@ -617,7 +683,8 @@ def _compile(
     # attention's 237 of 245, where JAX's take 97 of 119 and 222 of 267; tracing and lowering are 2 to 3 ms
     # here. From effx's text and from JAX's XLA compiles equally long (0.99 to 1.07 of the time). Of ten of
     # its options that could spare some (how many modules LLVM compiles side by side, cheaper passes, narrower
-    # vectors, no verification) none changes the geometric mean of six programs by more than 1 %, and the
+    # vectors, no verification) none changes the geometric mean of six programs by more than 1 %, but for
+    # LLVM's lowest level (`compile_effort.py`), and the
     # compiled programs of five of them have JAX's number of kernels. What spares time is fewer and simpler
     # kernels: first calls are at 0.6 to 0.95 of JAX's, 0.78 on the geometric mean of eleven.
     options = compile_options(devices, chosen)

@@ -33,6 +33,7 @@ from effx.errors import (
     TransformError,
     hide_internal_frames,
 )
+from effx.flags import CompileMode
 from effx.handlers.evaluate.constant_values import compute_constant_part
 from effx.handlers.evaluate.debugging import find_not_finite, is_debugging
 from effx.handlers.evaluate.lowering_passes import order_effects
@@ -383,7 +384,8 @@ class Function(Generic[P, R]):
         concrete = call.concrete_arrays()
         check_captured(self.where, trace.captured, variant.donated, concrete)
         executable = self.find_executable(trace, variant, concrete)
-        entry.store(trace, executable)
+        if executable.later is None:  # the next process finds the one that is compiled in full
+            entry.store(trace, executable)
         return self.execute(executable, trace.out_tree, call, trace)
 
     def execute(
@@ -486,24 +488,29 @@ class Function(Generic[P, R]):
         self, trace: FunctionTrace, variant: TraceVariant, arrays: list[ConcreteArray]
     ) -> Executable:
         """Returns the executable for the arrays' devices and shardings, and compiles it the first time."""
+        o, executables = self.options, variant.executables
+        mode = flags.compile.value if o.compile is None else o.compile
         usual_placement = default_placement(arrays)
-        if (
-            usual_placement is not None
-            and (compiled := variant.executables.get((usual_placement, is_debugging()))) is not None
-        ):
-            return compiled
-        o = self.options
+        if usual_placement is not None:
+            usual_key = (usual_placement, is_debugging(), mode)
+            if (compiled := executables.get(usual_key)) is not None:
+                executables[usual_key] = compiled = compiled.current()
+                return compiled
         assignment = assign_devices(
             self.where, o.device, trace.program, arrays, variant.shardings, trace.captured
         )
-        key = (assignment, is_debugging())
-        compiled = variant.executables.get(key)
+        key = (assignment, is_debugging(), mode)
+        compiled = executables.get(key)
         if compiled is None:
             donated = (False,) * len(variant.donated) if is_debugging() else variant.donated
-            compiled = variant.executables[key] = self.compile(
-                trace.program, trace.captured, variant.tree, assignment, donated
+            compiled = self.compile(
+                trace.program, trace.captured, variant.tree, assignment, donated, mode=mode
             )
-        variant.executables[key if usual_placement is None else (usual_placement, is_debugging())] = compiled
+        else:
+            compiled = compiled.current()
+        executables[key] = compiled
+        if usual_placement is not None:
+            executables[usual_placement, is_debugging(), mode] = compiled
         return compiled
 
     def compile(
@@ -514,6 +521,8 @@ class Function(Generic[P, R]):
         assignment: Assignment,
         donated: tuple[bool, ...],
         options: CompilerOptions = (),
+        *,
+        mode: CompileMode,
     ) -> Executable:
         """Compiles a program for a device assignment, with XLA options beside those of the function."""
         with isolated():
@@ -531,6 +540,7 @@ class Function(Generic[P, R]):
             donated=donated,
             keep_unused=self.options.keep_unused,
             options=all_options,
+            mode=mode,
         )
         if any(donated):
             warn_unused_donations(self.where, self.fun, self.options, tree, executable, donated)
@@ -652,7 +662,9 @@ class Function(Generic[P, R]):
             trace = self.find_or_stage_trace(tree, types, static)
             donated = donation_flags(self.where, self.options, dynamic, named, static, len(types))
             variant = self.find_variant(trace, donated, tree)
-        device = self.options.device
+        device, mode = self.options.device, self.options.compile or flags.compile.value
+        if mode == "tiered":  # no call waits for it
+            mode = "full"
         shardings = argument_shardings(leaves, variant.shardings)
         out_shardings = () if variant.shardings is None else variant.shardings.outputs
         signature = Signature(
@@ -666,7 +678,7 @@ class Function(Generic[P, R]):
                 self.where, program, captured, shardings, where, device is not None
             ),
             lambda program, captured, assignment, options: self.compile(
-                program, captured, tree, assignment, variant.donated, options
+                program, captured, tree, assignment, variant.donated, options, mode=mode
             ),
             device,
         )

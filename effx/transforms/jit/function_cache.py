@@ -7,6 +7,7 @@ import attrs
 
 from effx import caching
 from effx.caching import WeakStore
+from effx.flags import CompileMode
 from effx.lower.placement.assignment import Assignment, RequestedShardings
 from effx.lower.runtime.executables import Executable
 from effx.transforms.jit.device_assignment import DefaultPlacement
@@ -26,13 +27,16 @@ class TraceVariant:
         donated: for each dynamic leaf whether its memory may be reused.
         tree: the structure of the dynamic arguments.
         shardings: the requested shardings of arguments and results; None if none were requested.
-        executables: by device assignment or default placement, and by whether NaN and infinities are checked for.
+        executables: by device assignment or default placement, by whether NaN and infinities are checked for, and by
+            how much XLA optimizes.
     """
 
     donated: tuple[bool, ...]
     tree: PyTreeDef
     shardings: RequestedShardings | None = None
-    executables: dict[tuple[Assignment | DefaultPlacement, bool], Executable] = attrs.field(factory=dict)
+    executables: dict[tuple[Assignment | DefaultPlacement, bool, CompileMode], Executable] = attrs.field(
+        factory=dict
+    )
 
 
 @final

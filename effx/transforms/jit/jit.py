@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 from effx.errors import check_function
+from effx.flag_values import CompileMode
 from effx.transforms.jit.function import Function, JitDecorator, Jitted
 from effx.transforms.jit.options import Inline, make_options
 from effx.tree.registry import PyTree
@@ -32,6 +33,7 @@ class JitOptions(TypedDict, total=False):
     device: object
     backend: str | None
     compiler_options: Mapping[str, str | bool | int | float] | None
+    compile: CompileMode | None
     abstracted_axes: PyTree
 
 
@@ -57,6 +59,7 @@ def jit(
     device: object = None,
     backend: str | None = None,
     compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
+    compile: CompileMode | None = None,
     abstracted_axes: PyTree = None,
 ) -> "Jitted[P, R] | JitDecorator":
     """Compiles a function with XLA: staged once for each signature of arguments, then run in C++.
@@ -79,6 +82,9 @@ def jit(
         backend: the platform to run on, if no device is given.
         compiler_options: options of XLA's compiler by name, or `"optimization_level"` with a `CompilerEffortLevel`
             or the name of one.
+        compile: how much XLA optimizes on CPUs: `"full"`, by default; `"fast"`, which compiles sooner and runs slower;
+            `"tiered"`, which compiles fast for the first call, and in full in a thread from the second call on. None for
+            the setting `compile`. An option in `compiler_options` counts more.
         abstracted_axes: names of sizes that vary, as `make_jaxpr` takes them: arrays are padded to powers of two, and
             compiled for these.
 
@@ -87,6 +93,7 @@ def jit(
 
     Raises:
         TransformError: static or donated arguments that do not exist or are not hashable.
+        ValueError: `compile` is none of the three.
         BackendError: at the first call, a compiler option that XLA does not know.
         ShardingError: at the call, an array cannot be sharded so, or has another sharding already.
         DTypeError: an argument is neither an array nor static.
@@ -115,6 +122,7 @@ def jit(
                 device=device,
                 backend=backend,
                 compiler_options=compiler_options,
+                compile=compile,
                 abstracted_axes=abstracted_axes,
             ),
         )
@@ -130,6 +138,7 @@ def jit(
         device=device,
         backend=backend,
         compiler_options=compiler_options,
+        compile=compile,
         in_shardings=in_shardings,
         out_shardings=out_shardings,
     )

@@ -10,6 +10,7 @@ import attrs
 
 from effx.caching import exact_key
 from effx.errors import TransformError
+from effx.flag_values import CompileMode, check_compile_mode
 from effx.lower.compile_options import EFFORTS, CompilerEffortLevel, CompilerOptions
 from effx.lower.placement.backends import local_devices
 from effx.lower.placement.shardings import Device, resolve_device
@@ -50,6 +51,7 @@ class Options:
     inline: Inline = Inline.AUTO
     device: Device | None = None
     compiler_options: CompilerOptions = ()
+    compile: CompileMode | None = None
     shardings: "JitShardings | None" = None
 
     @property
@@ -146,6 +148,7 @@ def make_options(
     device: object,
     backend: str | None,
     compiler_options: "Mapping[str, str | bool | int | float] | None" = None,
+    compile: CompileMode | None = None,
     in_shardings: PyTree = None,
     out_shardings: PyTree = None,
 ) -> Options:
@@ -186,6 +189,7 @@ def make_options(
     if bound_device is None and backend is not None:
         bound_device = local_devices(backend)[0]
     xla_options = parse_compiler_options("jit", compiler_options)
+    mode = None if compile is None else check_compile_mode("jit: compile", compile)
     if not isinstance(inline, Inline):
         inline = Inline.JAX_EARLY if inline else Inline.AUTO
     return Options(
@@ -197,6 +201,7 @@ def make_options(
         inline=inline,
         device=bound_device,
         compiler_options=xla_options,
+        compile=mode,
         shardings=shardings,
     )
 

@@ -1,0 +1,131 @@
+"""Compile programs anew in a thread of its own, while they run as they were compiled first.
+
+The thread ends when nothing waits any more. It is a daemon, so Python does not wait for what is in the queue; exit waits
+for the one compilation that runs, by `in_xla`, as nothing can stop XLA.
+"""
+
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import final
+from weakref import ref
+
+from jaxlib import _jax
+
+__all__ = ["Recompilation", "wait_for_compilations"]
+
+_log = logging.getLogger("effx")
+
+
+@final
+class Recompilation:
+    """The compilation of a program in full, which begins when it is first requested.
+
+    Attributes:
+        name: the program's.
+        loaded: the result; None before it is there, and where compiling failed.
+        is_over: whether it has ended.
+    """
+
+    __slots__ = ("__weakref__", "_compile", "is_over", "is_requested", "loaded", "name")
+
+    def __init__(self, name: str, compile_in_full: Callable[[], _jax.LoadedExecutable]) -> None:
+        self.name = name
+        self.loaded: _jax.LoadedExecutable | None = None
+        self.is_requested = self.is_over = False
+        self._compile: Callable[[], _jax.LoadedExecutable] | None = compile_in_full
+
+    def request(self) -> None:
+        """Puts it at the end of the queue, the first time."""
+        with _queue.changed:
+            if not self.is_requested:
+                self.is_requested = True
+                _queue.add(self)
+
+    def run(self) -> None:
+        """Compiles. Where that fails, the program stays as it is, and a warning says so."""
+        compile_in_full = self._compile
+        assert compile_in_full is not None
+        try:
+            self.loaded = compile_in_full()
+        except Exception as error:  # noqa: BLE001  the program runs without it
+            _log.warning("compile: %s runs on as it was compiled first; in full: %s", self.name, error)
+        self._compile = None  # with the text
+        self.is_over = True
+
+
+@final
+class CompilationQueue:
+    """What waits for the thread.
+
+    Attributes:
+        changed: held for each change; notified when the thread ends.
+        waiting: in order; programs that are freed drop out.
+        thread: it, while it runs.
+    """
+
+    def __init__(self) -> None:
+        """Starts without a thread."""
+        self.changed = threading.Condition(threading.RLock())  # a collection inside may run another program
+        self.waiting: deque[ref[Recompilation]] = deque()
+        self.thread: threading.Thread | None = None
+
+    def add(self, recompilation: Recompilation) -> None:
+        """Puts one at the end, and starts the thread if need be."""
+        self.waiting.append(ref(recompilation))
+        # As Python ends it starts no threads; 3.11 does, and C++ ends while XLA compiles in one.
+        if self.thread is not None or not threading.main_thread().is_alive():
+            return
+        self.thread = threading.Thread(target=self.compile_all, name="effx-compile", daemon=True)
+        try:
+            self.thread.start()
+        except RuntimeError:  # Python has begun to end since
+            self.thread = None
+
+    def compile_all(self) -> None:
+        """Compiles until nothing waits: what the thread does."""
+        try:
+            while (recompilation := self.next()) is not None:
+                recompilation.run()
+                del recompilation
+        finally:  # exit may end it, too
+            with self.changed:
+                if self.thread is threading.current_thread():
+                    self.thread = None
+                    self.changed.notify_all()
+
+    def next(self) -> Recompilation | None:
+        """Returns the first one; None at the end, from where on the thread counts as ended."""
+        with self.changed:
+            while self.waiting:
+                recompilation = self.waiting.popleft()()
+                if recompilation is not None:
+                    return recompilation
+            self.thread = None
+            self.changed.notify_all()
+            return None
+
+
+_queue = CompilationQueue()
+
+
+def wait_for_compilations() -> None:
+    """Waits until no compilation waits or runs in the thread of `compile="tiered"`; later calls run what it compiled.
+
+    >>> import effx, effx.numpy as enp
+    >>> f = effx.jit(lambda x: enp.sin(x) ** 2, compile="tiered")
+    >>> x = enp.ones(3)
+    >>> _ = f(x), f(x)                # the second call asks for the compilation in full
+    >>> wait_for_compilations()
+    >>> print(f(x))                   # changes over
+    [0.7080734 0.7080734 0.7080734]
+    """
+    queue = _queue
+    with queue.changed:
+        queue.changed.wait_for(lambda: queue.thread is None)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_queue.__init__)  # threads are not forked
