@@ -30,6 +30,7 @@ OTHER_VALUES: dict[str, object] = {
     "array_garbage_collection_guard": "log",
     "cache_max_size": 2**20,
     "cache_min_compile_seconds": 0.0,
+    "compile": "fast",
     "cpu_collectives_implementation": "none",
     "default_device": effx.devices()[-1],
     "default_matmul_precision": "highest",

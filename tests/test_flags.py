@@ -36,6 +36,7 @@ def test_defaults() -> None:
         "threefry_partitionable": True,
         "traceback_filtering": True,
         "check_static_indices": True,
+        "compile": "full",
         "allow_f16_reductions": True,
         "pprint_use_color": True,
         "numpy_rank_promotion": "allow",
@@ -254,7 +255,7 @@ def test_unknown_names_list_the_known_ones() -> None:
     assert str(error.value) == (
         "config.update: no flag 'jax_enable_x64', expected one of allow_f16_reductions, "
         "array_garbage_collection_guard, cache_dir, cache_max_size, "
-        "cache_min_compile_seconds, cache_programs, check_static_indices, check_tracer_leaks, "
+        "cache_min_compile_seconds, cache_programs, check_static_indices, check_tracer_leaks, compile, "
         "cpu_collectives_implementation, debug_infs, debug_key_reuse, debug_nans, "
         "default_device, "
         "default_matmul_precision, default_prng_impl, disable_jit, enable_checks, "

@@ -164,6 +164,10 @@ def _traceback_filtering(value: object) -> object:
     return False if value == "off" else value
 
 
+def _compile_mode(value: object) -> object:
+    return "fast" if check_bool("jax_disable_most_optimizations", value) else "full"
+
+
 def _nonnegative_seconds(value: object) -> object:
     """JAX takes negative numbers for no least time."""
     return max(value, 0) if isinstance(value, int | float) else value
@@ -181,6 +185,7 @@ _TRANSLATED: Mapping[str, Setting] = {
     "traceback_filtering": EffxSetting(
         "traceback_filtering", _traceback_filtering, lambda v: "auto" if v else "off"
     ),
+    "disable_most_optimizations": EffxSetting("compile", _compile_mode, lambda v: v == "fast"),
     "compilation_cache_dir": _Attribute(_directory.read, _directory.put, "cache_dir"),
     "enable_compilation_cache": _Attribute(lambda: _directory.on, _directory.switch),
     "compilation_cache_max_size": EffxSetting(
@@ -227,7 +232,7 @@ _INEFFECTIVE: Mapping[str, tuple[object, str] | tuple[object, str, tuple[object,
         name: (default, _XLAS)
         for name, default in {
             "bcoo_cusparse_lowering": False, "compiler_detailed_logging_min_ops": 10,
-            "compiler_enable_remat_pass": True, "disable_most_optimizations": False, "enable_pgle": False,
+            "compiler_enable_remat_pass": True, "enable_pgle": False,
             "memory_fitting_level": "O2", "mosaic_allow_hlo": False, "mosaic_unzip_debug_locations": True,
             "optimization_level": "UNKNOWN", "pgle_aggregation_percentile": 90, "pgle_profiling_runs": 3,
             "ragged_dot_use_ragged_dot_instruction": True, "threefry_gpu_kernel_lowering": False,

@@ -56,6 +56,8 @@ TRANSLATED = [
     ("jax_persistent_cache_min_compile_time_secs", -1, "cache_min_compile_seconds", 0.0, 0.0),
     ("jax_debug_nans", True, "debug_nans", True, True),
     ("jax_pprint_use_color", False, "pprint_use_color", False, False),
+    ("jax_disable_most_optimizations", True, "compile", "fast", True),
+    ("jax_disable_most_optimizations", False, "compile", "full", False),
 ]
 
 
@@ -124,7 +126,7 @@ def test_what_effx_does_not_do() -> None:
 INEFFECTIVE: dict[str, object] = {
     "jax_bcoo_cusparse_lowering": True, "jax_cpu_enable_async_dispatch": False, "jax_use_shardy_partitioner": False,
     "jax_share_binary_between_hosts": True, "jax_raise_persistent_cache_errors": True,
-    "jax_persistent_cache_min_entry_size_bytes": 4096, "jax_disable_most_optimizations": True, "jax_enable_pgle": True,
+    "jax_persistent_cache_min_entry_size_bytes": 4096, "jax_enable_pgle": True,
     "jax_include_full_tracebacks_in_locations": False, "jax_threefry_gpu_kernel_lowering": True,
     "jax_debug_log_modules": "jax", "jax_use_direct_linearize": False, "jax_softmax_custom_jvp": True,
     "jax_captured_constants_warn_bytes": -1, "jax_compiler_enable_remat_pass": False, "jax_serialization_version": 2,

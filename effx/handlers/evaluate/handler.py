@@ -289,7 +289,9 @@ def _run_first_time(
     program.derived[key] = executable
     results = executable.run(arrays)
     result = tuple(results) if multiple else results[0]
-    return result, fast_path(executable, result) if executable.can_dispatch_in_cpp(arrays) else None, False
+    # C++ forgets the call where this is to change over; otherwise it calls Python for ever.
+    forgets = executable.later is not None
+    return result, fast_path(executable, result) if executable.can_dispatch_in_cpp(arrays) else None, forgets
 
 
 def _slice_kernel(op: Slice) -> Callable[..., object]:

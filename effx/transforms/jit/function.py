@@ -413,7 +413,8 @@ class Function(Generic[P, R]):
         outputs = finalize_results(results)
         result: R = out_tree.unflatten(outputs)
         is_fast = is_fast and all([type(y) is ConcreteArray for y in outputs])  # C++ makes no others
-        return result, fast_path(executable, result) if is_fast else None, False
+        # C++ forgets the call where this is to change over; otherwise it calls Python for ever.
+        return result, fast_path(executable, result) if is_fast else None, executable.later is not None
 
     def call_with_refs(
         self, args: tuple[object, ...], kwargs: dict[str, object], mode: CallMode = "call"
