@@ -30,6 +30,7 @@ from tests.flag_probes import flipped
 LEVEL = compile_effort.LEVEL
 MODES: tuple[CompileMode, ...] = ("full", "fast", "tiered")
 X = np.linspace(0.1, 0.9, 12, dtype=np.float32).reshape(3, 4)
+CALLS = 16  # so often a program is called, at most, before it is compiled in full
 everywhere = pytest.mark.parametrize("globally", [False, True], ids=["context", "global"])
 
 
@@ -70,6 +71,14 @@ def is_run_by_cpp(f: Any, *args: Any) -> bool:
     return not ran
 
 
+def call_often(f: Any, *args: Any) -> Any:
+    """Calls until the compilation in full is asked for, and waits for it; returns the last result before that."""
+    for _ in range(CALLS):
+        result = f(*args)
+    wait_for_compilations()
+    return result
+
+
 def statistics(x: Any) -> Any:
     """A function whose text has some tens of lines."""
     y = enp.sort(enp.cumsum(enp.tanh(x) * x, axis=1), axis=1)
@@ -95,10 +104,9 @@ def jitted(mode: CompileMode | None, **options: Any) -> Any:
 def test_values(mode: CompileMode, dtype: type) -> None:
     with flags.enable_x64(dtype is np.float64):
         f = jitted(mode)
-        for call in range(4):
+        for call in range(3):
             x = X.astype(dtype) + dtype(call)
-            check(f(x), x)
-            wait_for_compilations()
+            check(call_often(f, x), x)
 
 
 GRADIENTS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
@@ -126,13 +134,13 @@ GRADIENTS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 def test_gradients(name: str, mode: CompileMode) -> None:
     fun, gradient = GRADIENTS[name]
     f = effx.jit(effx.grad(fun), compile=mode)
-    for _ in range(3):
-        np.testing.assert_allclose(np.asarray(f(X)), gradient(X.astype(np.float64)), rtol=3e-5, atol=1e-6)
-        wait_for_compilations()
+    for _ in range(2):
+        expected = gradient(X.astype(np.float64))
+        np.testing.assert_allclose(np.asarray(call_often(f, X)), expected, rtol=3e-5, atol=1e-6)
 
 
 def test_what_is_compiled(levels: list[object]) -> None:
-    """In full: once. Fast: once, at level 0. Tiered: at level 0, and in full from the second call on."""
+    """In full: once. Fast: once, at level 0. Tiered: at level 0, and in full from a later call on."""
     full = jitted("full")
     full(X), full(X)
     assert levels == [None]
@@ -143,10 +151,11 @@ def test_what_is_compiled(levels: list[object]) -> None:
     assert is_run_by_cpp(fast, X)
     effx.clear_caches()
     tiered = jitted("tiered")
-    check(tiered(X))
-    wait_for_compilations()
+    for _ in range(CALLS - 1):
+        check(tiered(X))
+        wait_for_compilations()
     assert levels == [None, 0, 0]
-    check(tiered(X))
+    assert not is_run_by_cpp(tiered, X)  # the last of these calls
     wait_for_compilations()
     assert levels == [None, 0, 0, None]
     for _ in range(3):
@@ -168,13 +177,14 @@ def test_changing_over(levels: list[object], monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(executables, "_compile", wait_in_full)
     f = jitted("tiered")
     try:
-        first = [np.asarray(f(X)["std"]) for _ in range(5)]
+        first = [np.asarray(f(X)["std"]) for _ in range(CALLS + 2)]
         assert levels == [0]
-        assert not is_run_by_cpp(f, X)
+        assert is_run_by_cpp(f, X)
     finally:
         go.set()
     wait_for_compilations()
     assert levels == [0, None]
+    assert not is_run_by_cpp(f, X)
     after = np.asarray(f(X)["std"])
     assert is_run_by_cpp(f, X)
     assert len({x.tobytes() for x in first}) == 1
@@ -186,21 +196,34 @@ def test_changing_over(levels: list[object], monkeypatch: pytest.MonkeyPatch) ->
 def test_signatures_change_over_one_by_one(levels: list[object]) -> None:
     f = jitted("tiered")
     wide = np.tile(X, (1, 2))
-    f(X), f(X), f(wide)
-    wait_for_compilations()
+    f(wide), call_often(f, X)
     assert levels == [0, 0, None]
-    check(f(X)), check(f(wide), wide)
-    wait_for_compilations()
+    check(f(X)), check(call_often(f, wide), wide)
     assert levels == [0, 0, None, None]
     check(f(X)), check(f(wide), wide)
     assert is_run_by_cpp(f, X)
     assert is_run_by_cpp(f, wide)
 
 
+@pytest.mark.parametrize(("steps", "calls"), [(1, 16), (20, 12), (50, 6), (100, 3), (800, 2)])
+def test_after_how_many_calls(steps: int, calls: int, levels: list[object]) -> None:
+    """The longer a program runs, the sooner it is compiled in full."""
+
+    @effx.jit(compile="tiered")
+    def f(c: Any) -> Any:
+        return lax.scan(lambda c, _: (enp.cos(c) * 0.9 + enp.sin(c), None), c, None, length=steps)[0]
+
+    for call in range(calls):
+        assert levels == [0] * (call > 0)
+        f(enp.full(1024, 0.5))
+        wait_for_compilations()
+    assert levels == [0, None]
+
+
 def test_what_is_short_or_runs_for_long(levels: list[object]) -> None:
     """A short text has no second compilation; a program of many elements is compiled in full at once."""
     short = effx.jit(lambda x: x * 2 + enp.sin(x), compile="tiered")
-    short(X), short(X)
+    short(X)
     assert levels == [None]
     assert is_run_by_cpp(short, X)
 
@@ -263,8 +286,7 @@ def test_single_operations(globally: bool, levels: list[object]) -> None:
     enp.arctan(x)
     assert levels == [0, None]
     with flipped("compile", "tiered", globally):
-        enp.arccos(x), enp.arccos(x)
-    wait_for_compilations()
+        call_often(enp.arccos, x)
     assert levels == [0, None, None]  # short
 
 
@@ -279,10 +301,10 @@ def test_loops_without_jit(levels: list[object]) -> None:
         return c
 
     with flags.compile("tiered"):
-        for _ in range(3):
-            np.testing.assert_allclose(np.asarray(lax.scan(body, enp.ones(4), X)[0]), by_numpy(), rtol=1e-5)
-            wait_for_compilations()
-    assert levels[:2] == [0, None]
+        for _ in range(2):
+            result = call_often(lax.scan, body, enp.ones(4), X)[0]
+            np.testing.assert_allclose(np.asarray(result), by_numpy(), rtol=1e-5)
+    assert levels == [0, None]
 
 
 def test_the_users_level_counts_more(levels: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -387,7 +409,7 @@ def test_donation() -> None:
         return np.sort(np.cumsum(w * 0.5 + np.tanh(x), axis=0), axis=1) - np.std(w)
 
     w, expected = enp.asarray(X), X.astype(np.float64)
-    for _ in range(5):
+    for _ in range(CALLS + 3):
         before, w, expected = w, f(w, X), by_numpy(expected, X.astype(np.float64))
         assert before.is_deleted()
         np.testing.assert_allclose(np.asarray(w), expected, rtol=1e-4, atol=1e-5)
@@ -402,7 +424,7 @@ def test_callbacks(levels: list[object], capsys: pytest.CaptureFixture[str]) -> 
 
     def note(total: Any) -> None:
         seen.append(float(total))
-        if total < 0:
+        if seen[-1] < 0:
             raise KeyError("below")
 
     @effx.jit(compile="tiered")
@@ -411,7 +433,7 @@ def test_callbacks(levels: list[object], capsys: pytest.CaptureFixture[str]) -> 
         effx.debug.callback(note, x.sum())
         return result | {"host": effx.pure_callback(np.sin, effx.ShapeDtypeStruct((3, 4), np.float32), x)}
 
-    for call in range(4):
+    for call in range(CALLS + 3):
         result = f(X)
         np.testing.assert_allclose(np.asarray(result.pop("host")), np.sin(X), rtol=1e-6)
         check(result)
@@ -432,7 +454,7 @@ def test_references() -> None:
         counter[...] += 1.0
         return statistics(x)
 
-    for call in range(4):
+    for call in range(CALLS + 3):
         check(f(X))
         assert float(counter[...]) == call + 1
         wait_for_compilations()
@@ -444,7 +466,7 @@ def test_several_devices(levels: list[object]) -> None:
     x = np.linspace(-1.0, 1.0, 32, dtype=np.float32).reshape(8, 4)
     f = effx.jit(lambda x: statistics(x), in_shardings=rows, compile="tiered")
     shardings = []
-    for _ in range(4):
+    for _ in range(CALLS + 3):
         result = f(effx.device_put(x, rows))
         check({**result, "std": np.std(np.exp(-statistics_by_numpy(x)["y"]))}, x)
         np.testing.assert_allclose(float(result["std"]), statistics_by_numpy(x)["std"], rtol=1e-5)
@@ -468,9 +490,8 @@ def test_parallel_maps(mode: CompileMode) -> None:
     mapped = effx.shard_map(lambda b: row(b[0])[None], mesh=mesh, in_specs=spec, out_specs=spec)
     with flags.compile(mode):
         for f in (effx.pmap(row, "i"), effx.jit(mapped)):
-            for _ in range(3):
-                np.testing.assert_allclose(np.asarray(f(x)), expected, rtol=1e-4, atol=1e-5)
-                wait_for_compilations()
+            for _ in range(2):
+                np.testing.assert_allclose(np.asarray(call_often(f, x)), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_failure_in_the_thread(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -485,7 +506,7 @@ def test_a_failure_in_the_thread(monkeypatch: pytest.MonkeyPatch, caplog: pytest
     monkeypatch.setattr(executables, "_compile", refuse_in_full)
     f = effx.jit(statistics, compile="tiered")
     with caplog.at_level(logging.WARNING, "effx"):
-        for _ in range(5):
+        for _ in range(CALLS + 3):
             check(f(X))
             wait_for_compilations()
     (message,) = [r.getMessage() for r in caplog.records]
@@ -507,8 +528,10 @@ def test_what_is_dropped_is_not_compiled(levels: list[object], monkeypatch: pyte
     kept = jitted("tiered")
     dropped = effx.jit(lambda x: enp.std(statistics(x)["y"] + 1.0), compile="tiered")
     try:
-        kept(X), kept(X), dropped(X), dropped(X)
-        del dropped
+        for f in (kept, dropped):
+            for _ in range(CALLS):
+                f(X)
+        del f, dropped
     finally:
         go.set()
     wait_for_compilations()
@@ -541,7 +564,8 @@ def test_threads(levels: list[object]) -> None:
 def test_clearing_caches(levels: list[object]) -> None:
     f = jitted("tiered")
     for _ in range(3):
-        check(f(X)), check(f(X))
+        for _ in range(CALLS):
+            check(f(X))
         effx.clear_caches()
         wait_for_compilations()
     f.clear_cache()
@@ -552,9 +576,8 @@ def test_clearing_caches(levels: list[object]) -> None:
 def test_while_results_are_checked() -> None:
     f = effx.jit(lambda x: enp.std(enp.sort(enp.log(x)), axis=0), compile="tiered")
     with flags.debug_nans():
-        for _ in range(3):
-            f(X)
-            wait_for_compilations()
+        for _ in range(2):
+            call_often(f, X)
         with pytest.raises(effx.errors.NotFiniteError, match="log"):
             f(-X)
 
@@ -623,7 +646,7 @@ def run_program(
 def test_between_processes(tmp_path: Path) -> None:
     """What a process compiled in full serves the next one, which compiles nothing; the third one stages nothing either."""
     cache = {"EFFX_CACHE_DIR": str(tmp_path / "cache")}
-    outputs = [run_program(tmp_path, calls, **cache) for calls in (1, 2, 2, 2)]
+    outputs = [run_program(tmp_path, calls, **cache) for calls in (1, CALLS, CALLS, 2)]
     # The first process stores what it compiled at level 0, which serves the second one's first call.
     assert outputs == [
         f"{compilations} {hits} {EXPECTED_VALUE}\n" for compilations, hits in ((1, 0), (1, 0), (0, 0), (0, 1))
@@ -631,17 +654,17 @@ def test_between_processes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "end", ["", "import atexit; atexit.register(lambda: [f(x[:n]) for n in (5, 5, 6, 6)])"]
+    "end", ["", "import atexit; atexit.register(lambda: [f(x[:n]) for n in (5, 6) for _ in range(16)])"]
 )
 def test_the_end_of_the_process(tmp_path: Path, end: str) -> None:
     """A process ends well while a compilation runs or waits, and where calls in exit functions ask for one."""
     for _ in range(3):
-        assert run_program(tmp_path, 2, wait="", end=end).endswith(f" 0 {EXPECTED_VALUE}\n")
+        assert run_program(tmp_path, CALLS, wait="", end=end).endswith(f" 0 {EXPECTED_VALUE}\n")
 
 
 def test_a_fork(tmp_path: Path) -> None:
     """The child has no compilations to wait for."""
     end = "import os\nif not (child := os.fork()):\n    wait_for_compilations(); os._exit(7)\n"
     end += "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7"
-    run = run_program(tmp_path, 2, wait="", end=end, PYTHONWARNINGS="ignore")
+    run = run_program(tmp_path, CALLS, wait="", end=end, PYTHONWARNINGS="ignore")
     assert run.endswith(f" 0 {EXPECTED_VALUE}\n")

@@ -289,9 +289,9 @@ def _run_first_time(
     program.derived[key] = executable
     results = executable.run(arrays)
     result = tuple(results) if multiple else results[0]
-    # C++ forgets the call where this is to change over; otherwise it calls Python for ever.
-    forgets = executable.later is not None
-    return result, fast_path(executable, result) if executable.can_dispatch_in_cpp(arrays) else None, forgets
+    if executable.later is not None:
+        return result, None, True  # C++ forgets the call: it would call Python for ever
+    return result, fast_path(executable, result) if executable.can_dispatch_in_cpp(arrays) else None, False
 
 
 def _slice_kernel(op: Slice) -> Callable[..., object]:

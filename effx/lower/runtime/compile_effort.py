@@ -20,7 +20,7 @@ from effx.ir.program import Program
 from effx.ir.sizes.dimensions import has_symbolic
 from effx.lower.compile_options import CompilerOptions
 
-__all__ = ["fast_options"]
+__all__ = ["calls_before_full", "fast_options"]
 
 LEVEL = "xla_backend_optimization_level"
 
@@ -28,6 +28,8 @@ LEVEL = "xla_backend_optimization_level"
 SPARED = 200_000
 # What a run loses for each element that an operation computes, in nanoseconds: 1 to 1.8, and 0.1 where memory is slower.
 LOST = 1
+# What each of these calls loses by going through Python.
+CALL = 40_000
 # The assumed number of iterations of a loop where it is unknown.
 ITERATIONS = 16
 # Programs of fewer lines are compiled in full in 10 ms or so, which is not worth a second compilation.
@@ -56,6 +58,16 @@ def fast_options(program: Program, text: str, chosen: CompilerOptions, mode: Com
     if (mode == "tiered" and lines < SHORT) or _count_elements(program) * LOST > lines * SPARED:
         return ()
     return ((LEVEL, 0),)
+
+
+def calls_before_full(program: Program, text: str) -> int:
+    """Returns the number of calls after which a program that was compiled fast is compiled in full: 2 to 16.
+
+    They may have lost a quarter of what level 0 spared. A second compilation takes processors from the program, and from the
+    next function's compilation, so a function that is called a few times has none.
+    """
+    lost = CALL + _count_elements(program) * LOST
+    return max(2, min(16, text.count("\n") * SPARED // (4 * lost)))
 
 
 def _count_elements(program: Program) -> int:

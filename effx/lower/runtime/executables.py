@@ -57,7 +57,7 @@ from effx.lower.placement.shardings import (
 from effx.lower.placement.tiling import Tiling, tiling_from_hlo
 from effx.lower.process_exit import in_xla
 from effx.lower.runtime.callbacks import HostCalls, compile_with_callbacks
-from effx.lower.runtime.compile_effort import fast_options
+from effx.lower.runtime.compile_effort import calls_before_full, fast_options
 from effx.lower.runtime.excess_precision import excess_precision_options
 from effx.lower.runtime.failures import device_range_text, refusal_error, run_error
 from effx.lower.runtime.memory_maps import free_memory_maps
@@ -105,8 +105,7 @@ class Executable:
         may_fail: whether a run may fail: it calls foreign functions, or may need more memory than there is.
         handlers: jaxlib's result handlers, which make the results.
         written: constants that are written in the text.
-        later: the program's compilation in full, where this is one that was quicker; None for none. C++ dispatches none
-            that has one, so that a call can change over.
+        later: the program's compilation in full, where this is one that was quicker; None for none.
     """
 
     loaded: _jax.LoadedExecutable | _jax.Executable
@@ -138,13 +137,14 @@ class Executable:
     def current(self) -> "Executable":
         """Returns what a call after the first one runs: this, or the program compiled in full.
 
-        That is requested here. Callers store the result in place of this.
+        Calls are counted here. Callers store the result in place of this.
         """
         later = self.later
         if later is None:
             return self
+        if not later.is_requested:
+            later.count_call()
         if not later.is_over:
-            later.request()
             return self
         loaded = later.loaded
         if loaded is None or _interface(loaded) != _interface(self.loaded):
@@ -178,8 +178,8 @@ class Executable:
         """
         if not is_runnable_device(self.devices[0]):
             return False
-        if self.may_fail or self.later is not None:
-            return False  # Python names the function in the error, and changes over
+        if self.may_fail:
+            return False  # Python names the function in the error
         compared = [x for x in user_values if isinstance(x, ConcreteArray)] if user_values else arrays
         if any([x.type.dtype in _ALIKE and x.type.weak_type for x in compared]):
             return False
@@ -424,9 +424,9 @@ def compile_program(
         elif fast:
             loaded = compile_text(text, devices, program.name, (*options, *fast), calls)
             if mode == "tiered":
-                later = Recompilation(
-                    program.name, partial(compile_text, text, devices, program.name, options, calls)
-                )
+                compile_in_full = partial(compile_text, text, devices, program.name, options, calls)
+                calls_left = calls_before_full(kept_program, text) - 1  # after the first call
+                later = Recompilation(program.name, compile_in_full, calls_left)
             options = (*options, *fast)
         elif can_run:
             loaded = compile_text(text, devices, program.name, options, calls)

@@ -23,6 +23,7 @@ from typing import (
     overload,
     runtime_checkable,
 )
+from weakref import ref
 
 from effx import flags, ports, presence
 from effx.array import Array
@@ -413,8 +414,14 @@ class Function(Generic[P, R]):
         outputs = finalize_results(results)
         result: R = out_tree.unflatten(outputs)
         is_fast = is_fast and all([type(y) is ConcreteArray for y in outputs])  # C++ makes no others
-        # C++ forgets the call where this is to change over; otherwise it calls Python for ever.
-        return result, fast_path(executable, result) if is_fast else None, executable.later is not None
+        later = executable.later
+        if later is not None and not later.is_requested:
+            return result, None, True  # C++ forgets the call: it would call Python for ever, or never
+        path = fast_path(executable, result) if is_fast else None
+        # Nothing is called from here on, so that no other thread runs: what ends it has C++ forget this call afterwards.
+        if later is not None and later.is_over:
+            return result, None, True
+        return result, path, False
 
     def call_with_refs(
         self, args: tuple[object, ...], kwargs: dict[str, object], mode: CallMode = "call"
@@ -495,7 +502,7 @@ class Function(Generic[P, R]):
         if usual_placement is not None:
             usual_key = (usual_placement, is_debugging(), mode)
             if (compiled := executables.get(usual_key)) is not None:
-                executables[usual_key] = compiled = compiled.current()
+                executables[usual_key] = compiled = self.current_executable(compiled)
                 return compiled
         assignment = assign_devices(
             self.where, o.device, trace.program, arrays, variant.shardings, trace.captured
@@ -508,11 +515,18 @@ class Function(Generic[P, R]):
                 trace.program, trace.captured, variant.tree, assignment, donated, mode=mode
             )
         else:
-            compiled = compiled.current()
+            compiled = self.current_executable(compiled)
         executables[key] = compiled
         if usual_placement is not None:
             executables[usual_placement, is_debugging(), mode] = compiled
         return compiled
+
+    def current_executable(self, executable: Executable) -> Executable:
+        """Returns what a call after the first one runs, and has C++ forget calls when that changes."""
+        later = executable.later
+        if later is not None and later.on_end is None:
+            later.on_end = partial(forget_calls, weak_reference(self.fun), self.name, self.options, self.key)
+        return executable.current()
 
     def compile(
         self,
@@ -586,8 +600,7 @@ class Function(Generic[P, R]):
         def clear_cache() -> None:
             self.traces.clear()
             self.key.restored.clear()
-            for settings in list(self.key.settings):
-                self.make_fast_function(miss, settings)._clear_cache()  # type: ignore[attr-defined]  # of jaxlib's C++ functions
+            forget_calls(lambda: self.fun, self.name, self.options, self.key)
 
         public: Any = self.wrap_in_python(plain) if self.options.needs_python_wrapper else plain
         update_wrapper(public, self.fun)
@@ -693,6 +706,33 @@ class Function(Generic[P, R]):
         if has_refs((args, kwargs)):
             return self.call_with_refs(args, kwargs, "shapes")
         return self.trace(*args, **kwargs).out_info
+
+
+def weak_reference(fun: Callable[..., object]) -> Callable[[], Callable[..., object] | None]:
+    """Returns a weak reference to a function; a strong one to what takes none."""
+    try:
+        return ref(fun)
+    except TypeError:
+        return lambda: fun
+
+
+def forget_calls(
+    fun: Callable[[], Callable[..., object] | None], name: str, options: Options, key: SharedKey
+) -> None:
+    """Has C++ forget the calls of a function, if it is alive."""
+    function = fun()
+    if function is None:
+        return
+    for settings in list(key.settings):
+        # C++ functions with equal keys share a cache.
+        same: Any = make_fast_function(
+            name, function, _no_miss, options.static_argnums, options.static_argnames, (key, settings)
+        )
+        same._clear_cache()
+
+
+def _no_miss(*args: object, **kwargs: object) -> tuple[object, FastPath | None, bool]:
+    raise AssertionError("it is called by nobody")
 
 
 _FAST_FUNCTION = type(make_fast_function("f", valid_argument_numbers, lambda: ((), None, False)))
