@@ -415,9 +415,6 @@ def compile_program(
     loaded: _jax.LoadedExecutable | _jax.Executable
     later: Recompilation | None = None
     fast = fast_options(kept_program, text, options, mode) if platform == "cpu" and can_run else ()
-    # Processes compare the executables of programs in which they exchange data.
-    if mode == "tiered" and group and len(devices) > 1:
-        fast = ()
     try:
         if fast and (known := find_compiled(text, devices, program.name, options, calls)) is not None:
             loaded = known
