@@ -15,6 +15,12 @@ from effx.array.promotion import convert, zeros
 from effx.array.shaping import moveaxis, reshape
 from effx.dtypes import DType
 from effx.errors import DTypeError, ShapeError
+from effx.families.shifted_products import (
+    emit_shifted_products,
+    emit_shifted_sums,
+    has_few_products,
+    has_few_sums,
+)
 from effx.handling import (
     ArrayOperation,
     ArrayType,
@@ -410,6 +416,40 @@ def emit_convolution_on_gpu(
     if inputs[0].type.kind != "f":
         return emit_form(convolve_floats, body, op, inputs, outputs)
     return emit_convolution(body, op, inputs, outputs)
+
+
+# The operands of sums of shifted products; others are left to XLA.
+SHIFTED = (
+    *dtypes.SIGNED[2:], *dtypes.UNSIGNED[2:], dtypes.bfloat16, dtypes.float16, dtypes.float32, dtypes.float64,
+    *dtypes.COMPLEX,
+)  # fmt: skip
+
+
+@emits(Convolution, platform="cpu")
+def emit_convolution_on_cpu(
+    body: Body, op: Convolution, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
+) -> str:
+    (lhs, rhs), (out,) = inputs, outputs
+    t, u, y = lhs.type, rhs.type, out.type
+    is_empty = 0 in t.shape or 0 in u.shape or 0 in y.shape
+    if is_empty or t.dtype not in SHIFTED or y.dtype not in SHIFTED or t.kind != y.kind:
+        return emit_convolution(body, op, inputs, outputs)
+    if has_few_products(op, u):
+        write, axes = emit_shifted_products, (op.lhs_axes[2:], op.rhs_axes[2:])
+    elif has_few_sums(op, t, u, y):
+        write, axes = emit_shifted_sums, (op.lhs_axes[2:], op.rhs_axes[2:])
+    else:
+        return emit_convolution(body, op, inputs, outputs)
+    x, kernel = [
+        emit_replicated_axes(body, body.name(v), v.type, a) for v, a in zip(inputs, axes, strict=True)
+    ]
+    if any(op.low) or any(op.high) or any([n > 1 for n in op.lhs_dilation]):
+        x, t, op = _emit_padding(body, x, t, op)
+    sums = y
+    if y.kind in "fc":
+        widest = max(t.dtype, y.dtype, key=lambda d: d.itemsize)
+        sums = y.with_dtype(dtypes.float32 if widest.itemsize < 4 else widest)
+    return body.convert(write(body, op, x, t, kernel, u, sums), sums, y)
 
 
 @emits(Convolution)

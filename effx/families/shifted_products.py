@@ -1,0 +1,223 @@
+"""Convolutions in which few products make an element, as sums of shifted products: the form for CPUs."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Protocol
+
+import numpy as np
+
+from effx.handling import ArrayType, Body, array_type
+from effx.ir.sizes.dimensions import has_symbolic
+from effx.lower.text import sizes
+
+__all__ = ["Geometry", "emit_shifted_products", "emit_shifted_sums", "has_few_products", "has_few_sums"]
+
+MAX_TERMS = 49
+MAX_REPEATS = 64
+BLOCK = 8
+SUMS_IN_LOOP = 9
+
+
+class Geometry(Protocol):
+    """What is asked of a convolution that neither pads nor dilates lhs; see `effx.families.convolution`."""
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """By how much the kernel moves."""
+
+    @property
+    def rhs_dilation(self) -> tuple[int, ...]:
+        """The distances of the kernel's elements."""
+
+    @property
+    def lhs_axes(self) -> tuple[int, ...]:
+        """Batch, features and spatial axes of lhs."""
+
+    @property
+    def rhs_axes(self) -> tuple[int, ...]:
+        """Features of the result, features of lhs, and spatial axes of rhs."""
+
+    @property
+    def out_axes(self) -> tuple[int, ...]:
+        """Batch, features and spatial axes of the result."""
+
+    @property
+    def feature_groups(self) -> int:
+        """The number of groups of features."""
+
+    @property
+    def batch_groups(self) -> int:
+        """The number of groups of the batch."""
+
+
+def has_few_products(op: Geometry, kernel: ArrayType) -> bool:
+    """Says whether few products make each element of the result, which has features in groups."""
+    o, i, *window = [kernel.shape[a] for a in op.rhs_axes]
+    if op.feature_groups == 1 or has_symbolic(kernel.shape):
+        return False
+    return prod(window) * i <= MAX_TERMS and o // op.feature_groups <= MAX_REPEATS
+
+
+def has_few_sums(op: Geometry, lhs: ArrayType, kernel: ArrayType, out: ArrayType) -> bool:
+    """Says whether there are few elements of the result for each group of the batch: each is a sum over lhs."""
+    if op.batch_groups == 1 or has_symbolic((*lhs.shape, *kernel.shape)):
+        return False
+    return out.size <= MAX_TERMS * op.batch_groups
+
+
+def _slice_axes(
+    body: Body, x: str, t: ArrayType, ranges: dict[int, tuple[int, int, int]]
+) -> tuple[str, ArrayType]:
+    """Writes a slice of x: for some axes the start, the number of elements and the step."""
+    start, limit, steps, shape = [0] * t.ndim, list(t.shape), [1] * t.ndim, list(t.shape)
+    for axis, (first, count, step) in ranges.items():
+        start[axis], limit[axis], steps[axis], shape[axis] = first, first + (count - 1) * step + 1, step, count
+    out = t.with_shape(tuple(shape))
+    if out.shape == t.shape:
+        return x, t
+    return sizes.static_slice(body, x, t, out, start=start, limit=limit, strides=steps), out
+
+
+def _transpose(body: Body, x: str, t: ArrayType, order: Sequence[int]) -> tuple[str, ArrayType]:
+    if list(order) == list(range(t.ndim)):
+        return x, t
+    out = t.with_shape(tuple([t.shape[a] for a in order]))
+    return body.line(f"stablehlo.transpose {x}, dims = {list(order)} : ({t.mlir}) -> {out.mlir}"), out
+
+
+def _barrier(body: Body, x: str, t: ArrayType) -> str:
+    return body.line(f"stablehlo.optimization_barrier {x} : {t.mlir}")
+
+
+def emit_shifted_products(
+    body: Body, op: Geometry, x: str, t: ArrayType, kernel: str, u: ArrayType, out: ArrayType
+) -> str:
+    groups = op.feature_groups
+    _, i, *window = [u.shape[a] for a in op.rhs_axes]
+    repeats = u.shape[op.rhs_axes[0]] // groups
+    feature = op.out_axes[1]
+    split = (groups, repeats) if repeats > 1 else (groups,)
+    spread = out.with_shape((*out.shape[:feature], *split, *out.shape[feature + 1 :]))
+    order = [op.lhs_axes[op.out_axes.index(a)] for a in range(out.ndim)]
+    one_each = [a + (repeats > 1 and a > feature) for a in range(out.ndim)]
+    x = _barrier(body, x, t)
+    kernel, u = body.convert(kernel, u, u.with_dtype(out.dtype)), u.with_dtype(out.dtype)
+    total = ""
+    for position in np.ndindex(*window):
+        ranges = {
+            a: (p * d, out.shape[b], s)
+            for a, b, p, d, s in zip(
+                op.lhs_axes[2:], op.out_axes[2:], position, op.rhs_dilation, op.strides, strict=True
+            )
+        }
+        at = {a: (p, 1, 1) for a, p in zip(op.rhs_axes[2:], position, strict=True)}
+        for k in range(i):
+            part, v = _slice_axes(body, x, t, {**ranges, op.lhs_axes[1]: (k, groups, i)})
+            part, v = _transpose(body, part, v, order)
+            part, v = body.convert(part, v, v.with_dtype(out.dtype)), v.with_dtype(out.dtype)
+            if repeats > 1:
+                part = sizes.broadcast_in_dim(body, part, v, spread, one_each)
+            weights, w = _slice_axes(body, kernel, u, {**at, op.rhs_axes[1]: (k, 1, 1)})
+            row = w.with_shape(split)
+            weights = sizes.reshape(body, weights, w, row)
+            weights = sizes.broadcast_in_dim(
+                body, weights, row, spread, range(feature, feature + len(split))
+            )
+            product = body.line(f"stablehlo.multiply {part}, {weights} : {spread.mlir}")
+            total = (
+                body.line(f"stablehlo.add {total}, {product} : {spread.mlir}") if total else product
+            )
+    return sizes.reshape(body, total, spread, out)
+
+
+def _choose_block(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, int]:
+    """Returns an axis and how many of its elements are added in one loop; 0 for no such axis."""
+    best = max(
+        [(n, a) for a in axes for n in range(1, BLOCK + 1) if shape[a] % n == 0], default=(0, 0)
+    )
+    return best[1], best[0]
+
+
+def emit_shifted_sums(
+    body: Body, op: Geometry, x: str, t: ArrayType, kernel: str, u: ArrayType, out: ArrayType
+) -> str:
+    groups = op.batch_groups
+    (n, f, *space), (o, i, *window) = op.lhs_axes, op.rhs_axes
+    batch, repeats = t.shape[n] // groups, u.shape[o] // groups
+    positions = [out.shape[a] for a in op.out_axes[2:]]
+    x, kernel = _barrier(body, x, t), _barrier(body, kernel, u)
+    order = [op.rhs_axes[op.lhs_axes.index(a)] for a in range(t.ndim)]
+    products: list[str] = []
+    v = t
+    for position in np.ndindex(*positions, batch, repeats):
+        *at, b, r = position
+        ranges = {
+            a: (p * s, u.shape[w], d)
+            for a, w, p, s, d in zip(space, window, at, op.strides, op.rhs_dilation, strict=True)
+        }
+        part, v = _slice_axes(body, x, t, {**ranges, n: (b, groups, batch)})
+        weights, w = _slice_axes(body, kernel, u, {o: (r, groups, repeats)})
+        weights, w = _transpose(body, weights, w, order)
+        part, weights = body.convert(part, v, v.with_dtype(out.dtype)), body.convert(weights, w, w.with_dtype(out.dtype))
+        v = v.with_dtype(out.dtype)
+        products.append(body.line(f"stablehlo.multiply {part}, {weights} : {v.mlir}"))
+    summed = [a for a in range(t.ndim) if a != n]
+    axis, block = _choose_block(v.shape, [a for a in summed if a != t.ndim - 1])
+    if block > 1:
+        apart = v.with_shape((*v.shape[:axis], v.shape[axis] // block, block, *v.shape[axis + 1 :]))
+        products = [sizes.reshape(body, y, v, apart) for y in products]
+        sums = []
+        for k in range(0, len(products), SUMS_IN_LOOP):
+            sums += _sum_together(body, products[k : k + SUMS_IN_LOOP], apart, [axis + 1])
+        v = apart.with_shape((*apart.shape[: axis + 1], *apart.shape[axis + 2 :]))
+        zero = body.constant(0, array_type(v.dtype))
+        s = array_type(v.dtype).mlir
+        vector = v.with_shape((groups,))
+        sums = [
+            body.line(
+                f"stablehlo.reduce({y} init: {zero}) applies stablehlo.add across dimensions = {summed} : ({v.mlir}, {s}) "
+                f"-> {vector.mlir}"
+            )
+            for y in sums
+        ]
+    else:
+        sums = _sum_together(body, products, v, summed)
+        vector = v.with_shape((groups,))
+    row = vector.with_shape((1, groups))
+    rows = [body.line(f"stablehlo.reshape {y} : ({vector.mlir}) -> {row.mlir}") for y in sums]
+    stacked = vector.with_shape((len(rows), groups))
+    y = body.line(
+        f"stablehlo.concatenate {', '.join(rows)}, dim = 0 : ({', '.join([row.mlir] * len(rows))}) -> {stacked.mlir}"
+    ) if len(rows) > 1 else rows[0]
+    # Axes: spatial ones, the batch, what repeats in a group, the groups.
+    rank = len(positions)
+    apart = stacked.with_shape((*positions, batch, repeats, groups))
+    y = sizes.reshape(body, y, stacked, apart)
+    order = []
+    for a in range(out.ndim):
+        role = op.out_axes.index(a)
+        order += [rank] if role == 0 else [rank + 2, rank + 1] if role == 1 else [role - 2]
+    y, v = _transpose(body, y, apart, order)
+    return sizes.reshape(body, y, v, out)
+
+
+def _sum_together(body: Body, products: Sequence[str], t: ArrayType, axes: Sequence[int]) -> list[str]:
+    """Writes the sums over axes of several arrays of one type, in one loop, and what no later loop computes again."""
+    s = array_type(t.dtype).mlir
+    out = t.with_shape(tuple([n for a, n in enumerate(t.shape) if a not in axes]))
+    k = len(products)
+    zero = body.constant(0, array_type(t.dtype))
+    region = " ".join(
+        [
+            f"^bb0({', '.join([f'%{side}{m}: {s}' for side in ('left', 'right') for m in range(k)])}):",
+            *[f"%sum{m} = stablehlo.add %left{m}, %right{m} : {s}" for m in range(k)],
+            f"stablehlo.return {', '.join([f'%sum{m}' for m in range(k)])} : {', '.join([s] * k)}",
+        ]
+    )
+    names = body.block(
+        f'"stablehlo.reduce"({", ".join([*products, *[zero] * k])}) ({{ {region} }}) '
+        f"{{dimensions = array<i64: {', '.join(map(str, axes))}>}} "
+        f": ({', '.join([*[t.mlir] * k, *[s] * k])}) -> ({', '.join([out.mlir] * k)})",
+        k,
+    )
+    return [*body.block(f"stablehlo.optimization_barrier {', '.join(names)} : {', '.join([out.mlir] * k)}", k)]
