@@ -15,7 +15,7 @@ from effx import dtypes
 from effx.array import Array
 from effx.array.arithmetic import where
 from effx.array.indexing import gather_along_axis
-from effx.array.promotion import zeros
+from effx.array.promotion import convert, zeros
 from effx.array.shaping import reshape
 from effx.errors import DTypeError, NoRuleError, ShapeError
 from effx.families.convolution import count_positions, dilated_size
@@ -40,7 +40,9 @@ from effx.handling import (
     vmap_rule,
 )
 from effx.ir.ops.base import check_arity, check_int_tuple, check_kind
-from effx.ir.ops.shape import BroadcastInDim, Iota, Pad
+from effx.ir.ops.convert import OptimizationBarrier
+from effx.ir.ops.reduce import ReduceSum
+from effx.ir.ops.shape import BroadcastInDim, Iota, Pad, Slice
 from effx.ir.passes.sharding_propagation import DimensionShardings, OperandShardings, sharding_rule
 from effx.ir.passes.sharding_rules import merge_operand_axes
 from effx.ir.program import Scalar
@@ -264,12 +266,73 @@ def jvp_extreme_window(
     finds = WindowArgMax if isinstance(op, ReduceWindowMax) else WindowArgMin
     arg = finds(op.window, op.strides, op.low, op.high, op.base_dilation, op.window_dilation)
     extreme_labels = arg(x, BroadcastInDim(shape, tuple(range(first, last)))(labels))
+    if _meets_few_windows(op, x.type):
+        return y, _select_labelled(op, dx, extreme_labels, first, last)
     at = reshape(extreme_labels, (*out[:first], -1, *out[last:]))
     tangents_along = reshape(dx, (*shape[:first], -1, *shape[last:]))
     extreme_tangents = where(
         at < n, gather_along_axis(tangents_along, at, first), 0
     )  # only the label of an empty window is n or more
     return y, reshape(extreme_tangents, out)
+
+
+# An element may be in so many windows that its tangent, or its share of theirs, is a sum of so many selections.
+MAX_SHIFTS = 16
+
+
+def _meets_few_windows(op: WindowReduction, t: ArrayType) -> bool:
+    """Says whether each element is in few windows, which are at constant distances from it."""
+    shifts = prod([-(-dilated_size(w, d) // s) for w, d, s in zip(op.window, op.window_dilation, op.strides, strict=True)])
+    attributes = (*op.window, *op.window_dilation, *op.strides, *op.low, *op.high)
+    if has_symbolic((*t.shape, *attributes)) or any([n > 1 for n in op.base_dilation]):
+        return False
+    is_cropped = any([n <= -min(a, b, 0) for n, a, b in zip(t.shape, op.low, op.high, strict=True)])
+    return shifts <= MAX_SHIFTS and not is_cropped
+
+
+def _select_labelled(op: WindowReduction, dx: Array, labels: Array, first: int, last: int) -> Array:
+    """Returns for each window the element of dx whose label it has, 0 for none.
+
+    Along an axis a window with stride s, whose spread is less than m * s, takes parts of m blocks of s elements. So
+    block b has elements of windows b - q, for q < m, alone. All elements of a block are compared with the label of
+    window b - q at once, and the block's sum is the one that was selected.
+    """
+    t, out = dx.type, labels.type
+    wide = t.dtype if t.dtype.itemsize > 2 else dtypes.float32
+    counts, low, high = list(op.strides), list(op.low), [0] * t.ndim
+    reach = [-(-dilated_size(w, d) // s) for w, d, s in zip(op.window, op.window_dilation, op.strides, strict=True)]
+    number_of_blocks = [n + m - 1 for n, m in zip(out.shape, reach, strict=True)]
+    for i, (n, k, s) in enumerate(zip(t.shape, number_of_blocks, op.strides, strict=True)):
+        high[i] = k * s - n - low[i]
+    split = tuple([n for k, s in zip(number_of_blocks, counts, strict=True) for n in (k, s)])
+    inner = tuple(range(1, 2 * t.ndim, 2))
+    none = (0,) * t.ndim
+    elements = Pad(tuple(low), tuple(high), none)(convert(dx, wide), scalar(0, wide))
+    elements = reshape(elements, split)
+    # Elements outside of x have labels of others too; they are zeros.
+    own = scalar(0, out.dtype)
+    size = 1
+    for i in reversed(range(first, last)):
+        along = reshape(Iota(array_type(out.dtype, (number_of_blocks[i] * counts[i],)), 0)(), split[2 * i : 2 * i + 2])
+        along = (along - low[i]) * size
+        own = BroadcastInDim(split, (2 * i, 2 * i + 1))(along) + own
+        size *= t.shape[i]
+    edge = tuple([m - 1 for m in reach])
+    around = labels
+    if any(edge):
+        around = Pad(edge, edge, none)(labels, scalar(-1, out.dtype))
+        (around,) = OptimizationBarrier()(around)
+    total: Array | None = None
+    for shift in np.ndindex(*reach):
+        start = tuple([e - q for e, q in zip(edge, shift, strict=True)])
+        of_window = Slice(start, tuple([a + k for a, k in zip(start, number_of_blocks, strict=True)]), (1,) * t.ndim)(around)
+        of_window = BroadcastInDim(split, tuple(range(0, 2 * t.ndim, 2)))(of_window)
+        chosen = where(of_window == own, elements, scalar(0, wide))
+        sums = ReduceSum(inner)(chosen)
+        sums = Slice(shift, tuple([q + n for q, n in zip(shift, out.shape, strict=True)]), (1,) * t.ndim)(sums)
+        total = sums if total is None else total + sums
+    assert total is not None
+    return convert(total, t.dtype)
 
 
 @jvp_rule(WindowArg)
