@@ -50,6 +50,7 @@ from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.types import highest_value, lowest_value
 from effx.ir.values.scalars import scalar
 from effx.lower.text import sizes
+from effx.lower.text.stablehlo.elementwise import COMPARE_KIND
 from effx.lower.text.stablehlo.reduce import ORDER, choosing_region, loses_nan, symmetric_pair_lines
 
 __all__ = [
@@ -177,7 +178,7 @@ class ReduceWindowMin(WindowReduction):
 class WindowArg(WindowReduction):
     """Trait: the label of the extreme element in each window, of equal ones the smallest label.
 
-    Operands: x, and integers of its shape, its labels. The label is the largest integer for an empty window. NaN is the
+    Operands: x, and integers of its shape or with axes of size 1, its labels. The label is the largest integer for an empty window. NaN is the
     most extreme.
     """
 
@@ -185,7 +186,8 @@ class WindowArg(WindowReduction):
         """The labels' dtype, and for each axis the number of the window's positions."""
         check_arity(self, types, 2)
         x, labels = types
-        if labels.shape != x.shape or not dtypes.is_integer(labels.dtype):
+        fits = labels.ndim == x.ndim and all([m in (1, n) for m, n in zip(labels.shape, x.shape, strict=True)])
+        if not fits or not dtypes.is_integer(labels.dtype):
             raise DTypeError(f"{self.name}: labels must be integers of the shape of x, {x!r}, got {labels!r}")
         return labels.with_shape(self.positions(x))
 
@@ -262,10 +264,12 @@ def jvp_extreme_window(
     sizes = shape[first:last]
     n = prod(sizes)
     dtype = dtypes.int32 if n < 2**31 else dtypes.int64
-    labels = reshape(Iota(array_type(dtype, (n,)), 0)(), sizes)
+    labels = reshape(
+        Iota(array_type(dtype, (n,)), 0)(), (*[1] * first, *sizes, *[1] * (x.type.ndim - last))
+    )
     finds = WindowArgMax if isinstance(op, ReduceWindowMax) else WindowArgMin
     arg = finds(op.window, op.strides, op.low, op.high, op.base_dilation, op.window_dilation)
-    extreme_labels = arg(x, BroadcastInDim(shape, tuple(range(first, last)))(labels))
+    extreme_labels = arg(x, labels)
     if _meets_few_windows(op, x.type):
         return y, _select_labelled(op, dx, extreme_labels, first, last)
     at = reshape(extreme_labels, (*out[:first], -1, *out[last:]))
@@ -321,7 +325,8 @@ def _select_labelled(op: WindowReduction, dx: Array, labels: Array, first: int, 
     around = labels
     if any(edge):
         around = Pad(edge, edge, none)(labels, scalar(-1, out.dtype))
-        (around,) = OptimizationBarrier()(around)
+    # Else XLA:CPU would find the label again for each element of a block.
+    (around,) = OptimizationBarrier()(around)
     total: Array | None = None
     for shift in np.ndindex(*reach):
         start = tuple([e - q for e, q in zip(edge, shift, strict=True)])
@@ -370,6 +375,7 @@ def _(op: WindowReduction, x: Data) -> Data:
 def _(op: WindowArg, x: Data, labels: Data) -> Data:
     t = array_type(x.dtype, x.shape)
     result = np.full(op.positions(t), dtypes.iinfo(labels.dtype).max, labels.dtype)
+    labels = np.broadcast_to(labels, x.shape)
     for position, indices in op.covered(t):
         values = [x[i] for i in indices]
         candidates = [i for i, v in zip(indices, values, strict=True) if v != v]
@@ -461,7 +467,13 @@ def _(body: Body, op: WindowArg, inputs: tuple[Atom, ...], outputs: tuple[Var, .
     largest = isinstance(op, WindowArgMax)
     s, k = array_type(x.type.dtype), array_type(labels.type.dtype)
     starts = body.constant(op.neutral(x.type), s), body.constant(none, k)
-    operands = [(body.name(x), x.type, starts[0]), (body.name(labels), labels.type, starts[1])]
+    if _is_compared_by_shifts(body, op, x.type):
+        return _emit_shifted_choices(body, op, inputs, starts, y.type)
+    all_labels = labels.type.with_shape(x.type.shape)
+    labels_name = body.name(labels)
+    if labels.type.shape != x.type.shape:
+        labels_name = sizes.broadcast_in_dim(body, labels_name, labels.type, all_labels, range(all_labels.ndim))
+    operands = [(body.name(x), x.type, starts[0]), (labels_name, all_labels, starts[1])]
     padded_operands, op = _emit_symbolic_padding(body, operands, op)
     (x_name, x_type), (labels_name, labels_type) = padded_operands
     input_types = f"({x_type.mlir}, {labels_type.mlir}"
@@ -473,3 +485,78 @@ def _(body: Body, op: WindowArg, inputs: tuple[Atom, ...], outputs: tuple[Var, .
         2,
     )
     return f"{name}#1"
+
+
+# XLA:CPU compares element after element in windows; shifted arrays are compared by vectors, up to so many.
+MAX_COMPARED = 25
+
+
+def _is_compared_by_shifts(body: Body, op: WindowArg, t: ArrayType) -> bool:
+    attributes = (*t.shape, *op.low, *op.high, *op.base_dilation, *op.window_dilation, *op.strides)
+    if body.module.platform != "cpu" or has_symbolic(attributes):
+        return False
+    return prod(op.window) <= MAX_COMPARED and dtypes.bits(t.dtype) >= 8 and t.dtype not in dtypes.TINY_FLOATS
+
+
+def _emit_shifted_choices(
+    body: Body, op: WindowArg, inputs: tuple[Atom, ...], starts: tuple[str, str], out: ArrayType
+) -> str:
+    """Writes the labels of the extreme elements: for each element of the window, at all positions at once, a choice."""
+    none, moves = (0,) * out.ndim, [not is_unit for is_unit in _unit_axes(op)]
+    operands = []
+    for v, start in zip(inputs, starts, strict=True):
+        x, t = body.name(v), v.type
+        # Labels have axes of size 1 where the window does not move; they are repeated where it does.
+        whole = t.with_shape(tuple([n if m else k for n, k, m in zip(inputs[0].type.shape, t.shape, moves, strict=True)]))
+        if whole.shape != t.shape:
+            x, t = sizes.broadcast_in_dim(body, x, t, whole, range(t.ndim)), whole
+        pad = Pad(op.low, op.high, tuple([n - 1 for n in op.base_dilation]))
+        if (pad.low, pad.high, pad.interior) != (none, none, none):
+            around = pad.infer(t, array_type(t.dtype))
+            x = sizes.pad(body, x, t, start, around, low=pad.low, high=pad.high, interior=pad.interior)
+            t = around
+        operands.append((body.line(f"stablehlo.optimization_barrier {x} : {t.mlir}"), t))
+    types = inputs[0].type.with_shape(out.shape), out
+    chosen: tuple[str, ...] = ()
+    for offset in np.ndindex(*op.window):
+        first = [k * d for k, d in zip(offset, op.window_dilation, strict=True)]
+        pair = []
+        for (x, t), full in zip(operands, types, strict=True):
+            counts = [n if m else k for n, k, m in zip(out.shape, t.shape, moves, strict=True)]
+            part = t.with_shape(tuple(counts))
+            limit = [a + (n - 1) * s + 1 for a, n, s in zip(first, counts, op.strides, strict=True)]
+            x = sizes.static_slice(body, x, t, part, start=first, limit=limit, strides=op.strides)
+            if part.shape != full.shape:
+                x = sizes.broadcast_in_dim(body, x, part, full, range(full.ndim))
+            pair.append(x)
+        chosen = _emit_choice(body, op, chosen, tuple(pair), types) if chosen else tuple(pair)
+    return chosen[1]
+
+
+def _emit_choice(
+    body: Body, op: WindowArg, a: tuple[str, ...], b: tuple[str, ...], types: tuple[ArrayType, ArrayType]
+) -> tuple[str, str]:
+    """Writes for each element which of two pairs has the more extreme value, of equal ones (both NaN, too) the smaller label."""
+    value, label = types
+    flags = array_type(dtypes.bool_, value.shape).mlir
+
+    def compare(test: str, x: str, y: str, t: ArrayType) -> str:
+        return body.line(f"stablehlo.compare {test}, {x}, {y}, {COMPARE_KIND[t.kind]} : ({t.mlir}, {t.mlir}) -> {flags}")
+
+    def combine(operation: str, x: str, y: str) -> str:
+        return body.line(f"stablehlo.{operation} {x}, {y} : {flags}")
+
+    beyond = compare("GT" if isinstance(op, WindowArgMax) else "LT", b[0], a[0], value)
+    equal = compare("EQ", a[0], b[0], value)
+    if value.kind == "f":
+        is_nan, is_number = compare("NE", b[0], b[0], value), compare("EQ", a[0], a[0], value)
+        beyond = combine("or", beyond, combine("and", is_nan, is_number))
+        other_is_nan = compare("NE", a[0], a[0], value)
+        equal = combine("or", equal, combine("and", is_nan, other_is_nan))
+    earlier = combine("and", equal, compare("LT", b[1], a[1], label))
+    taken = combine("or", beyond, earlier)
+    x, y = [
+        body.line(f"stablehlo.select {taken}, {new}, {old} : {flags}, {t.mlir}")
+        for new, old, t in zip(b, a, types, strict=True)
+    ]
+    return x, y
