@@ -47,7 +47,7 @@ from effx.ir.passes.sharding_propagation import DimensionShardings, OperandShard
 from effx.ir.passes.sharding_rules import merge_operand_axes
 from effx.ir.program import Scalar
 from effx.ir.sizes.dimensions import has_symbolic
-from effx.ir.types import highest_value, lowest_value
+from effx.ir.types import Shape, highest_value, lowest_value
 from effx.ir.values.scalars import scalar
 from effx.lower.text import sizes
 from effx.lower.text.stablehlo.elementwise import COMPARE_KIND
@@ -443,6 +443,11 @@ def _(body: Body, op: WindowReduction, inputs: tuple[Atom, ...], outputs: tuple[
     scalar = array_type(x.type.dtype)
     first = body.constant(start, scalar)
     s = scalar.mlir
+    if combine in ORDER and _is_compared_by_shifts(body, op, x.type):
+        total = ""
+        for part in _emit_shifts(body, op, x, x.type.shape, y.type, first):
+            total = body.line(f"stablehlo.{combine} {total}, {part} : {y.type.mlir}") if total else part
+        return total
     padded_operands, op = _emit_symbolic_padding(body, [(body.name(x), x.type, first)], op)
     ((name, t),) = padded_operands
     region = (
@@ -491,45 +496,51 @@ def _(body: Body, op: WindowArg, inputs: tuple[Atom, ...], outputs: tuple[Var, .
 MAX_COMPARED = 25
 
 
-def _is_compared_by_shifts(body: Body, op: WindowArg, t: ArrayType) -> bool:
+def _is_compared_by_shifts(body: Body, op: WindowReduction, t: ArrayType) -> bool:
     attributes = (*t.shape, *op.low, *op.high, *op.base_dilation, *op.window_dilation, *op.strides)
     if body.module.platform != "cpu" or has_symbolic(attributes):
         return False
     return prod(op.window) <= MAX_COMPARED and dtypes.bits(t.dtype) >= 8 and t.dtype not in dtypes.TINY_FLOATS
 
 
+def _emit_shifts(
+    body: Body, op: WindowReduction, v: Atom, shape: Shape, out: ArrayType, start: str
+) -> Iterator[str]:
+    """Writes, for each element of the window, the elements of v under it at all positions, and yields their names.
+
+    Args:
+        v: an array, or one with axes of size 1 where the window does not move. shape: that of the array.
+        out: the result's type. start: the scalar that is put around v.
+    """
+    x, t, moves = body.name(v), v.type, [not is_unit for is_unit in _unit_axes(op)]
+    whole = t.with_shape(tuple([n if m else k for n, k, m in zip(shape, t.shape, moves, strict=True)]))
+    if whole.shape != t.shape:
+        x, t = sizes.broadcast_in_dim(body, x, t, whole, range(t.ndim)), whole
+    interior = tuple([n - 1 for n in op.base_dilation])
+    if any([*op.low, *op.high, *interior]):
+        around = Pad(op.low, op.high, interior).infer(t, array_type(t.dtype))
+        x = sizes.pad(body, x, t, start, around, low=op.low, high=op.high, interior=interior)
+        t = around
+    x = body.line(f"stablehlo.optimization_barrier {x} : {t.mlir}")
+    counts = [n if m else k for n, k, m in zip(out.shape, t.shape, moves, strict=True)]
+    part, full = t.with_shape(tuple(counts)), t.with_shape(out.shape)
+    for offset in np.ndindex(*op.window):
+        first = [k * d for k, d in zip(offset, op.window_dilation, strict=True)]
+        limit = [a + (n - 1) * s + 1 for a, n, s in zip(first, counts, op.strides, strict=True)]
+        y = sizes.static_slice(body, x, t, part, start=first, limit=limit, strides=op.strides)
+        yield y if part.shape == full.shape else sizes.broadcast_in_dim(body, y, part, full, range(full.ndim))
+
+
 def _emit_shifted_choices(
     body: Body, op: WindowArg, inputs: tuple[Atom, ...], starts: tuple[str, str], out: ArrayType
 ) -> str:
     """Writes the labels of the extreme elements: for each element of the window, at all positions at once, a choice."""
-    none, moves = (0,) * out.ndim, [not is_unit for is_unit in _unit_axes(op)]
-    operands = []
-    for v, start in zip(inputs, starts, strict=True):
-        x, t = body.name(v), v.type
-        # Labels have axes of size 1 where the window does not move; they are repeated where it does.
-        whole = t.with_shape(tuple([n if m else k for n, k, m in zip(inputs[0].type.shape, t.shape, moves, strict=True)]))
-        if whole.shape != t.shape:
-            x, t = sizes.broadcast_in_dim(body, x, t, whole, range(t.ndim)), whole
-        pad = Pad(op.low, op.high, tuple([n - 1 for n in op.base_dilation]))
-        if (pad.low, pad.high, pad.interior) != (none, none, none):
-            around = pad.infer(t, array_type(t.dtype))
-            x = sizes.pad(body, x, t, start, around, low=pad.low, high=pad.high, interior=pad.interior)
-            t = around
-        operands.append((body.line(f"stablehlo.optimization_barrier {x} : {t.mlir}"), t))
+    shape = inputs[0].type.shape
     types = inputs[0].type.with_shape(out.shape), out
+    shifts = [_emit_shifts(body, op, v, shape, out, start) for v, start in zip(inputs, starts, strict=True)]
     chosen: tuple[str, ...] = ()
-    for offset in np.ndindex(*op.window):
-        first = [k * d for k, d in zip(offset, op.window_dilation, strict=True)]
-        pair = []
-        for (x, t), full in zip(operands, types, strict=True):
-            counts = [n if m else k for n, k, m in zip(out.shape, t.shape, moves, strict=True)]
-            part = t.with_shape(tuple(counts))
-            limit = [a + (n - 1) * s + 1 for a, n, s in zip(first, counts, op.strides, strict=True)]
-            x = sizes.static_slice(body, x, t, part, start=first, limit=limit, strides=op.strides)
-            if part.shape != full.shape:
-                x = sizes.broadcast_in_dim(body, x, part, full, range(full.ndim))
-            pair.append(x)
-        chosen = _emit_choice(body, op, chosen, tuple(pair), types) if chosen else tuple(pair)
+    for pair in zip(*shifts, strict=True):
+        chosen = _emit_choice(body, op, chosen, pair, types) if chosen else pair
     return chosen[1]
 
 
