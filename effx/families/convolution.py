@@ -12,7 +12,7 @@ from effx import dtypes
 from effx.array import Array
 from effx.array.arithmetic import imag, real
 from effx.array.promotion import convert, zeros
-from effx.array.shaping import moveaxis, reshape
+from effx.array.shaping import concatenate, moveaxis, reshape
 from effx.dtypes import DType
 from effx.errors import DTypeError, ShapeError
 from effx.families.shifted_products import (
@@ -418,6 +418,56 @@ def emit_convolution_on_gpu(
     return emit_convolution(body, op, inputs, outputs)
 
 
+# XLA:CPU computes groups of features one element after another, and groups of the batch slower yet. So groups are
+# convolutions of their own, up to so many; narrow groups of the batch are convolved together, up to so many features,
+# of which the products of one group with another are dropped.
+MAX_CONVOLUTIONS = 32
+MAX_GROUPS = 256
+WIDE = 64
+
+
+def _join_groups(op: Convolution, lhs: ArrayType, rhs: ArrayType) -> int:
+    """Returns how many groups are convolved together."""
+    if op.batch_groups == 1:
+        return 1
+    widest = max(lhs.shape[op.lhs_axes[0]], rhs.shape[op.rhs_axes[0]]) // op.batch_groups
+    return max([m for m in range(1, op.batch_groups + 1) if op.batch_groups % m == 0 and m * widest <= WIDE], default=1)
+
+
+def _has_few_groups(op: Convolution, lhs: ArrayType, rhs: ArrayType, out: ArrayType) -> bool:
+    groups = max(op.feature_groups, op.batch_groups)
+    if groups == 1 or groups > MAX_GROUPS or has_symbolic((*lhs.shape, *rhs.shape, *out.shape)):
+        return False
+    return groups // _join_groups(op, lhs, rhs) <= MAX_CONVOLUTIONS
+
+
+def convolve_groups(op: Convolution, x: Array, kernel: Array) -> Array:
+    """The form of a convolution in few groups: convolutions without groups, and their results side by side."""
+    joined = _join_groups(op, x.type, kernel.type)
+    groups = max(op.feature_groups, op.batch_groups)
+    plain = attrs.evolve(op, feature_groups=1, batch_groups=1)
+    axis = op.lhs_axes[0 if op.batch_groups > 1 else 1]
+    batch, features = op.out_axes[:2]
+    parts = []
+    for k in range(groups // joined):
+        part = plain(
+            _slice_part(x, axis, k, groups // joined), _slice_part(kernel, op.rhs_axes[0], k, groups // joined)
+        )
+        for m in range(joined):
+            parts.append(_slice_part(_slice_part(part, batch, m, joined), features, m, joined))
+    return concatenate(parts, features)
+
+
+def _slice_part(x: Array, axis: int, part: int, parts: int) -> Array:
+    """Returns one of several equal parts along an axis."""
+    if parts == 1:
+        return x
+    start, limit = [0] * x.type.ndim, list(x.type.shape)
+    size = limit[axis] // parts
+    start[axis], limit[axis] = part * size, (part + 1) * size
+    return s.Slice(tuple(start), tuple(limit), (1,) * x.type.ndim)(x)
+
+
 # The operands of sums of shifted products; others are left to XLA.
 SHIFTED = (
     *dtypes.SIGNED[2:], *dtypes.UNSIGNED[2:], dtypes.bfloat16, dtypes.float16, dtypes.float32, dtypes.float64,
@@ -438,6 +488,8 @@ def emit_convolution_on_cpu(
         write, axes = emit_shifted_products, (op.lhs_axes[2:], op.rhs_axes[2:])
     elif has_few_sums(op, t, u, y):
         write, axes = emit_shifted_sums, (op.lhs_axes[2:], op.rhs_axes[2:])
+    elif _has_few_groups(op, t, u, y) and body.module.devices == 1:
+        return emit_form(convolve_groups, body, op, inputs, outputs)[0]
     else:
         return emit_convolution(body, op, inputs, outputs)
     x, kernel = [
