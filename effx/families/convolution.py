@@ -3,6 +3,7 @@
 Both transposes and all batches of a convolution are again a convolution.
 """
 
+from math import prod
 from typing import Any, final
 
 import attrs
@@ -424,6 +425,7 @@ def emit_convolution_on_gpu(
 MAX_CONVOLUTIONS = 32
 MAX_GROUPS = 256
 WIDE = 64
+MANY_PRODUCTS = 2**16
 
 
 def _join_groups(op: Convolution, lhs: ArrayType, rhs: ArrayType) -> int:
@@ -438,7 +440,9 @@ def _has_few_groups(op: Convolution, lhs: ArrayType, rhs: ArrayType, out: ArrayT
     groups = max(op.feature_groups, op.batch_groups)
     if groups == 1 or groups > MAX_GROUPS or has_symbolic((*lhs.shape, *rhs.shape, *out.shape)):
         return False
-    return groups // _join_groups(op, lhs, rhs) <= MAX_CONVOLUTIONS
+    _, i, *window = [rhs.shape[a] for a in op.rhs_axes]
+    is_large = out.size // groups * i * prod(window) >= MANY_PRODUCTS
+    return is_large and groups // _join_groups(op, lhs, rhs) <= MAX_CONVOLUTIONS
 
 
 def convolve_groups(op: Convolution, x: Array, kernel: Array) -> Array:

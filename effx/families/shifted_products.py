@@ -85,10 +85,6 @@ def _transpose(body: Body, x: str, t: ArrayType, order: Sequence[int]) -> tuple[
     return body.line(f"stablehlo.transpose {x}, dims = {list(order)} : ({t.mlir}) -> {out.mlir}"), out
 
 
-def _barrier(body: Body, x: str, t: ArrayType) -> str:
-    return body.line(f"stablehlo.optimization_barrier {x} : {t.mlir}")
-
-
 def emit_shifted_products(
     body: Body, op: Geometry, x: str, t: ArrayType, kernel: str, u: ArrayType, out: ArrayType
 ) -> str:
@@ -100,7 +96,7 @@ def emit_shifted_products(
     spread = out.with_shape((*out.shape[:feature], *split, *out.shape[feature + 1 :]))
     order = [op.lhs_axes[op.out_axes.index(a)] for a in range(out.ndim)]
     one_each = [a + (repeats > 1 and a > feature) for a in range(out.ndim)]
-    x = _barrier(body, x, t)
+    (x,) = _fence(body, [(x, t)])
     kernel, u = body.convert(kernel, u, u.with_dtype(out.dtype)), u.with_dtype(out.dtype)
     total = ""
     for position in np.ndindex(*window):
@@ -131,74 +127,88 @@ def emit_shifted_products(
 
 
 def _choose_block(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, int]:
-    """Returns an axis and how many of its elements are added in one loop; 0 for no such axis."""
-    best = max(
-        [(n, a) for a in axes for n in range(1, BLOCK + 1) if shape[a] % n == 0], default=(0, 0)
-    )
-    return best[1], best[0]
+    """Returns how many elements of which axis are added in one loop; 1 for no such axis."""
+    return max([(n, a) for a in axes for n in range(1, BLOCK + 1) if shape[a] % n == 0], default=(1, 0))
 
 
 def emit_shifted_sums(
     body: Body, op: Geometry, x: str, t: ArrayType, kernel: str, u: ArrayType, out: ArrayType
 ) -> str:
     groups = op.batch_groups
-    (n, f, *space), (o, i, *window) = op.lhs_axes, op.rhs_axes
+    (n, _, *space), (o, _, *window) = op.lhs_axes, op.rhs_axes
     batch, repeats = t.shape[n] // groups, u.shape[o] // groups
     positions = [out.shape[a] for a in op.out_axes[2:]]
-    x, kernel = _barrier(body, x, t), _barrier(body, kernel, u)
     order = [op.rhs_axes[op.lhs_axes.index(a)] for a in range(t.ndim)]
-    products: list[str] = []
-    v = t
-    for position in np.ndindex(*positions, batch, repeats):
-        *at, b, r = position
-        ranges = {
-            a: (p * s, u.shape[w], d)
-            for a, w, p, s, d in zip(space, window, at, op.strides, op.rhs_dilation, strict=True)
-        }
-        part, v = _slice_axes(body, x, t, {**ranges, n: (b, groups, batch)})
-        weights, w = _slice_axes(body, kernel, u, {o: (r, groups, repeats)})
-        weights, w = _transpose(body, weights, w, order)
-        part, weights = body.convert(part, v, v.with_dtype(out.dtype)), body.convert(weights, w, w.with_dtype(out.dtype))
-        v = v.with_dtype(out.dtype)
-        products.append(body.line(f"stablehlo.multiply {part}, {weights} : {v.mlir}"))
-    summed = [a for a in range(t.ndim) if a != n]
-    axis, block = _choose_block(v.shape, [a for a in summed if a != t.ndim - 1])
-    if block > 1:
-        apart = v.with_shape((*v.shape[:axis], v.shape[axis] // block, block, *v.shape[axis + 1 :]))
-        products = [sizes.reshape(body, y, v, apart) for y in products]
-        sums = []
-        for k in range(0, len(products), SUMS_IN_LOOP):
-            sums += _sum_together(body, products[k : k + SUMS_IN_LOOP], apart, [axis + 1])
-        v = apart.with_shape((*apart.shape[: axis + 1], *apart.shape[axis + 2 :]))
-        zero = body.constant(0, array_type(v.dtype))
-        s = array_type(v.dtype).mlir
-        vector = v.with_shape((groups,))
-        sums = [
-            body.line(
-                f"stablehlo.reduce({y} init: {zero}) applies stablehlo.add across dimensions = {summed} : ({v.mlir}, {s}) "
-                f"-> {vector.mlir}"
-            )
-            for y in sums
-        ]
-    else:
-        sums = _sum_together(body, products, v, summed)
-        vector = v.with_shape((groups,))
-    row = vector.with_shape((1, groups))
-    rows = [body.line(f"stablehlo.reshape {y} : ({vector.mlir}) -> {row.mlir}") for y in sums]
-    stacked = vector.with_shape((len(rows), groups))
-    y = body.line(
-        f"stablehlo.concatenate {', '.join(rows)}, dim = 0 : ({', '.join([row.mlir] * len(rows))}) -> {stacked.mlir}"
-    ) if len(rows) > 1 else rows[0]
-    # Axes: spatial ones, the batch, what repeats in a group, the groups.
-    rank = len(positions)
-    apart = stacked.with_shape((*positions, batch, repeats, groups))
-    y = sizes.reshape(body, y, stacked, apart)
-    order = []
-    for a in range(out.ndim):
-        role = op.out_axes.index(a)
-        order += [rank] if role == 0 else [rank + 2, rank + 1] if role == 1 else [role - 2]
+    terms = list(np.ndindex(*positions, batch, repeats))
+    sums: list[str] = []
+    vector = out.with_shape((groups,))
+    for first in range(0, len(terms), SUMS_IN_LOOP):
+        # Loops come one after another, so that each has the memory of the one before.
+        x, kernel, *sums = _fence(body, [(x, t), (kernel, u), *[(y, vector) for y in sums]])
+        products = []
+        v = t
+        for *position, b, r in terms[first : first + SUMS_IN_LOOP]:
+            ranges = {
+                a: (p * s, u.shape[w], d)
+                for a, w, p, s, d in zip(space, window, position, op.strides, op.rhs_dilation, strict=True)
+            }
+            part, v = _slice_axes(body, x, t, {**ranges, n: (b, groups, batch)})
+            part = body.convert(part, v, v.with_dtype(out.dtype))
+            weights, w = _slice_axes(body, kernel, u, {o: (r, groups, repeats)})
+            weights, w = _transpose(body, weights, w, order)
+            weights = body.convert(weights, w, w.with_dtype(out.dtype))
+            v = v.with_dtype(out.dtype)
+            products.append(body.line(f"stablehlo.multiply {part}, {weights} : {v.mlir}"))
+        sums += _sum_products(body, products, v, n)
+    return _stack_sums(body, op, sums, vector, out, (*positions, batch, repeats))
+
+
+def _sum_products(body: Body, products: list[str], t: ArrayType, axis: int) -> list[str]:
+    """Writes the sums of several arrays over all axes but one."""
+    summed = [a for a in range(t.ndim) if a != axis]
+    block, of = _choose_block(t.shape, [a for a in summed if a != t.ndim - 1])
+    if block < 2:
+        return _sum_together(body, products, t, summed)
+    shape = t.shape
+    apart = t.with_shape((*shape[:of], shape[of] // block, block, *shape[of + 1 :]))
+    sums = _sum_together(body, [sizes.reshape(body, y, t, apart) for y in products], apart, [of + 1])
+    v = t.with_shape((*shape[:of], shape[of] // block, *shape[of + 1 :]))
+    zero, s = body.constant(0, array_type(t.dtype)), array_type(t.dtype).mlir
+    return [
+        body.line(
+            f"stablehlo.reduce({y} init: {zero}) applies stablehlo.add across dimensions = {summed} : ({v.mlir}, {s}) "
+            f"-> {t.with_shape((shape[axis],)).mlir}"
+        )
+        for y in sums
+    ]
+
+
+def _stack_sums(
+    body: Body, op: Geometry, sums: list[str], t: ArrayType, out: ArrayType, shape: tuple[int, ...]
+) -> str:
+    """Writes the result of the sums for each group; shape: their spatial axes, the batch, and what repeats in a group."""
+    row, whole = t.with_shape((1, *t.shape)), t.with_shape((len(sums), *t.shape))
+    rows = [sizes.reshape(body, y, t, row) for y in sums]
+    kinds = ", ".join([row.mlir] * len(rows))
+    y = (
+        body.line(f"stablehlo.concatenate {', '.join(rows)}, dim = 0 : ({kinds}) -> {whole.mlir}")
+        if len(rows) > 1
+        else rows[0]
+    )
+    apart = t.with_shape((*shape, *t.shape))
+    y = sizes.reshape(body, y, whole, apart)
+    space = len(shape) - 2
+    order: list[int] = []
+    for axis in range(out.ndim):
+        role = op.out_axes.index(axis)
+        order += [space] if role == 0 else [space + 2, space + 1] if role == 1 else [role - 2]
     y, v = _transpose(body, y, apart, order)
     return sizes.reshape(body, y, v, out)
+
+
+def _fence(body: Body, values: Sequence[tuple[str, ArrayType]]) -> tuple[str, ...]:
+    names, kinds = ", ".join([x for x, _ in values]), ", ".join([t.mlir for _, t in values])
+    return body.block(f"stablehlo.optimization_barrier {names} : {kinds}", len(values))
 
 
 def _sum_together(body: Body, products: Sequence[str], t: ArrayType, axes: Sequence[int]) -> list[str]:
@@ -220,4 +230,4 @@ def _sum_together(body: Body, products: Sequence[str], t: ArrayType, axes: Seque
         f": ({', '.join([*[t.mlir] * k, *[s] * k])}) -> ({', '.join([out.mlir] * k)})",
         k,
     )
-    return [*body.block(f"stablehlo.optimization_barrier {', '.join(names)} : {', '.join([out.mlir] * k)}", k)]
+    return list(_fence(body, [(y, out) for y in names]))
