@@ -54,7 +54,7 @@ from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.sizes.division import maximum
 from effx.lower.text import sizes
 from effx.lower.text.emit import emit_form
-from effx.lower.text.stablehlo.sharding import emit_replicated_axes
+from effx.lower.text.stablehlo.sharding import emit_replicated_axes, is_partitioned
 from effx.lower.text.sum_types import name_operands
 
 __all__ = ["Convolution", "count_positions", "dilated_size"]
@@ -492,7 +492,7 @@ def emit_convolution_on_cpu(
         write, axes = emit_shifted_products, (op.lhs_axes[2:], op.rhs_axes[2:])
     elif has_few_sums(op, t, u, y):
         write, axes = emit_shifted_sums, (op.lhs_axes[2:], op.rhs_axes[2:])
-    elif _has_few_groups(op, t, u, y) and body.module.devices == 1:
+    elif _has_few_groups(op, t, u, y) and not is_partitioned(body.module):
         return emit_form(convolve_groups, body, op, inputs, outputs)[0]
     else:
         return emit_convolution(body, op, inputs, outputs)
