@@ -419,9 +419,11 @@ def emit_convolution_on_gpu(
     return emit_convolution(body, op, inputs, outputs)
 
 
-# XLA:CPU computes groups of features one element after another, and groups of the batch slower yet. So groups are
-# convolutions of their own, up to so many; narrow groups of the batch are convolved together, up to so many features,
-# of which the products of one group with another are dropped.
+# XLA:CPU computes convolutions in groups element by element. So each group is a convolution of its own, up to so many of
+# them: four groups of 32 features take a quarter of the time. Narrow groups of the batch are convolved together, up to so
+# many features, and the products of one group with another dropped: the gradient of a kernel of 3 x 3 in 32 groups of 4
+# features, on float32[8, 28, 28, 128], takes 9 ms where jax takes 2,800 to 7,400, and that in 4 groups of 32 features 8.5
+# instead of 340 to 1,000. With fewer products a group than `MANY_PRODUCTS` the calls would take longer than the products.
 MAX_CONVOLUTIONS = 32
 MAX_GROUPS = 256
 WIDE = 64
@@ -433,7 +435,10 @@ def _join_groups(op: Convolution, lhs: ArrayType, rhs: ArrayType) -> int:
     if op.batch_groups == 1:
         return 1
     widest = max(lhs.shape[op.lhs_axes[0]], rhs.shape[op.rhs_axes[0]]) // op.batch_groups
-    return max([m for m in range(1, op.batch_groups + 1) if op.batch_groups % m == 0 and m * widest <= WIDE], default=1)
+    return max(
+        [m for m in range(1, op.batch_groups + 1) if op.batch_groups % m == 0 and m * widest <= WIDE],
+        default=1,
+    )
 
 
 def _has_few_groups(op: Convolution, lhs: ArrayType, rhs: ArrayType, out: ArrayType) -> bool:
@@ -455,10 +460,12 @@ def convolve_groups(op: Convolution, x: Array, kernel: Array) -> Array:
     parts = []
     for k in range(groups // joined):
         part = plain(
-            _slice_part(x, axis, k, groups // joined), _slice_part(kernel, op.rhs_axes[0], k, groups // joined)
+            _slice_part(x, axis, k, groups // joined),
+            _slice_part(kernel, op.rhs_axes[0], k, groups // joined),
         )
-        for m in range(joined):
-            parts.append(_slice_part(_slice_part(part, batch, m, joined), features, m, joined))
+        parts += [
+            _slice_part(_slice_part(part, batch, m, joined), features, m, joined) for m in range(joined)
+        ]
     return concatenate(parts, features)
 
 
@@ -482,7 +489,8 @@ SHIFTED = (
 @emits(Convolution, platform="cpu")
 def emit_convolution_on_cpu(
     body: Body, op: Convolution, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]
-) -> str:
+) -> "str | tuple[str, ...]":
+    """A convolution in groups is written by operations that XLA:CPU computes by vectors; see `shifted_products`."""
     (lhs, rhs), (out,) = inputs, outputs
     t, u, y = lhs.type, rhs.type, out.type
     is_empty = 0 in t.shape or 0 in u.shape or 0 in y.shape
@@ -493,7 +501,7 @@ def emit_convolution_on_cpu(
     elif has_few_sums(op, t, u, y):
         write, axes = emit_shifted_sums, (op.lhs_axes[2:], op.rhs_axes[2:])
     elif _has_few_groups(op, t, u, y) and not is_partitioned(body.module):
-        return emit_form(convolve_groups, body, op, inputs, outputs)[0]
+        return emit_form(convolve_groups, body, op, inputs, outputs)
     else:
         return emit_convolution(body, op, inputs, outputs)
     x, kernel = [

@@ -178,15 +178,17 @@ class ReduceWindowMin(WindowReduction):
 class WindowArg(WindowReduction):
     """Trait: the label of the extreme element in each window, of equal ones the smallest label.
 
-    Operands: x, and integers of its shape or with axes of size 1, its labels. The label is the largest integer for an empty window. NaN is the
-    most extreme.
+    Operands: x, and integers of its shape, its labels; along an axis of size 1 they are repeated. The label is the largest
+    integer for an empty window. NaN is the most extreme.
     """
 
     def infer(self, *types: ArrayType) -> ArrayType:
         """The labels' dtype, and for each axis the number of the window's positions."""
         check_arity(self, types, 2)
         x, labels = types
-        fits = labels.ndim == x.ndim and all([m in (1, n) for m, n in zip(labels.shape, x.shape, strict=True)])
+        fits = labels.ndim == x.ndim and all(
+            [m in (1, n) for m, n in zip(labels.shape, x.shape, strict=True)]
+        )
         if not fits or not dtypes.is_integer(labels.dtype):
             raise DTypeError(f"{self.name}: labels must be integers of the shape of x, {x!r}, got {labels!r}")
         return labels.with_shape(self.positions(x))
@@ -264,9 +266,7 @@ def jvp_extreme_window(
     sizes = shape[first:last]
     n = prod(sizes)
     dtype = dtypes.int32 if n < 2**31 else dtypes.int64
-    labels = reshape(
-        Iota(array_type(dtype, (n,)), 0)(), (*[1] * first, *sizes, *[1] * (x.type.ndim - last))
-    )
+    labels = reshape(Iota(array_type(dtype, (n,)), 0)(), (*[1] * first, *sizes, *[1] * (x.type.ndim - last)))
     finds = WindowArgMax if isinstance(op, ReduceWindowMax) else WindowArgMin
     arg = finds(op.window, op.strides, op.low, op.high, op.base_dilation, op.window_dilation)
     extreme_labels = arg(x, labels)
@@ -280,13 +280,20 @@ def jvp_extreme_window(
     return y, reshape(extreme_tangents, out)
 
 
-# An element may be in so many windows that its tangent, or its share of theirs, is a sum of so many selections.
+# The cotangent of an element is a sum of so many selections at most; if it may be in more windows, cotangents are scattered.
+# Of windows of 2 x 2 and 3 x 3 that move by 2, on float32[8, 56, 56, 64], value and gradient take 0.5 and 1.9 ms on 2 cores,
+# where a scatter took 9 and 19, and jax takes 26 and 42; the numbers are the same to the last bit.
 MAX_SHIFTS = 16
 
 
 def _meets_few_windows(op: WindowReduction, t: ArrayType) -> bool:
     """Says whether each element is in few windows, which are at constant distances from it."""
-    shifts = prod([-(-dilated_size(w, d) // s) for w, d, s in zip(op.window, op.window_dilation, op.strides, strict=True)])
+    shifts = prod(
+        [
+            -(-dilated_size(w, d) // s)
+            for w, d, s in zip(op.window, op.window_dilation, op.strides, strict=True)
+        ]
+    )
     attributes = (*op.window, *op.window_dilation, *op.strides, *op.low, *op.high)
     if has_symbolic((*t.shape, *attributes)) or any([n > 1 for n in op.base_dilation]):
         return False
@@ -304,7 +311,9 @@ def _select_labelled(op: WindowReduction, dx: Array, labels: Array, first: int, 
     t, out = dx.type, labels.type
     wide = t.dtype if t.dtype.itemsize > 2 else dtypes.float32
     counts, low, high = list(op.strides), list(op.low), [0] * t.ndim
-    reach = [-(-dilated_size(w, d) // s) for w, d, s in zip(op.window, op.window_dilation, op.strides, strict=True)]
+    reach = [
+        -(-dilated_size(w, d) // s) for w, d, s in zip(op.window, op.window_dilation, op.strides, strict=True)
+    ]
     number_of_blocks = [n + m - 1 for n, m in zip(out.shape, reach, strict=True)]
     for i, (n, k, s) in enumerate(zip(t.shape, number_of_blocks, op.strides, strict=True)):
         high[i] = k * s - n - low[i]
@@ -314,10 +323,12 @@ def _select_labelled(op: WindowReduction, dx: Array, labels: Array, first: int, 
     elements = Pad(tuple(low), tuple(high), none)(convert(dx, wide), scalar(0, wide))
     elements = reshape(elements, split)
     # Elements outside of x have labels of others too; they are zeros.
-    own = scalar(0, out.dtype)
+    own: Array = scalar(0, out.dtype)
     size = 1
     for i in reversed(range(first, last)):
-        along = reshape(Iota(array_type(out.dtype, (number_of_blocks[i] * counts[i],)), 0)(), split[2 * i : 2 * i + 2])
+        along = reshape(
+            Iota(array_type(out.dtype, (number_of_blocks[i] * counts[i],)), 0)(), split[2 * i : 2 * i + 2]
+        )
         along = (along - low[i]) * size
         own = BroadcastInDim(split, (2 * i, 2 * i + 1))(along) + own
         size *= t.shape[i]
@@ -330,11 +341,15 @@ def _select_labelled(op: WindowReduction, dx: Array, labels: Array, first: int, 
     total: Array | None = None
     for shift in np.ndindex(*reach):
         start = tuple([e - q for e, q in zip(edge, shift, strict=True)])
-        of_window = Slice(start, tuple([a + k for a, k in zip(start, number_of_blocks, strict=True)]), (1,) * t.ndim)(around)
+        of_window = Slice(
+            start, tuple([a + k for a, k in zip(start, number_of_blocks, strict=True)]), (1,) * t.ndim
+        )(around)
         of_window = BroadcastInDim(split, tuple(range(0, 2 * t.ndim, 2)))(of_window)
         chosen = where(of_window == own, elements, scalar(0, wide))
         sums = ReduceSum(inner)(chosen)
-        sums = Slice(shift, tuple([q + n for q, n in zip(shift, out.shape, strict=True)]), (1,) * t.ndim)(sums)
+        sums = Slice(shift, tuple([q + n for q, n in zip(shift, out.shape, strict=True)]), (1,) * t.ndim)(
+            sums
+        )
         total = sums if total is None else total + sums
     assert total is not None
     return convert(total, t.dtype)
@@ -477,7 +492,9 @@ def _(body: Body, op: WindowArg, inputs: tuple[Atom, ...], outputs: tuple[Var, .
     all_labels = labels.type.with_shape(x.type.shape)
     labels_name = body.name(labels)
     if labels.type.shape != x.type.shape:
-        labels_name = sizes.broadcast_in_dim(body, labels_name, labels.type, all_labels, range(all_labels.ndim))
+        labels_name = sizes.broadcast_in_dim(
+            body, labels_name, labels.type, all_labels, range(all_labels.ndim)
+        )
     operands = [(body.name(x), x.type, starts[0]), (labels_name, all_labels, starts[1])]
     padded_operands, op = _emit_symbolic_padding(body, operands, op)
     (x_name, x_type), (labels_name, labels_type) = padded_operands
@@ -492,7 +509,8 @@ def _(body: Body, op: WindowArg, inputs: tuple[Atom, ...], outputs: tuple[Var, .
     return f"{name}#1"
 
 
-# XLA:CPU compares element after element in windows; shifted arrays are compared by vectors, up to so many.
+# XLA:CPU goes through windows element by element. Arrays shifted by each element of the window are compared by vectors, up
+# to so many: the largest elements of windows of 3 x 3 take 0.28 of jax's time, of 2 x 2 half, and their labels a twentieth.
 MAX_COMPARED = 25
 
 
@@ -547,12 +565,14 @@ def _emit_shifted_choices(
 def _emit_choice(
     body: Body, op: WindowArg, a: tuple[str, ...], b: tuple[str, ...], types: tuple[ArrayType, ArrayType]
 ) -> tuple[str, str]:
-    """Writes for each element which of two pairs has the more extreme value, of equal ones (both NaN, too) the smaller label."""
+    """Writes for each element of two arrays of pairs the more extreme one, as `symmetric_pair_lines` does."""
     value, label = types
     flags = array_type(dtypes.bool_, value.shape).mlir
 
     def compare(test: str, x: str, y: str, t: ArrayType) -> str:
-        return body.line(f"stablehlo.compare {test}, {x}, {y}, {COMPARE_KIND[t.kind]} : ({t.mlir}, {t.mlir}) -> {flags}")
+        return body.line(
+            f"stablehlo.compare {test}, {x}, {y}, {COMPARE_KIND[t.kind]} : ({t.mlir}, {t.mlir}) -> {flags}"
+        )
 
     def combine(operation: str, x: str, y: str) -> str:
         return body.line(f"stablehlo.{operation} {x}, {y} : {flags}")

@@ -154,9 +154,7 @@ def _standardize_reals(y: Array, epsilon: Array, axes: tuple[int, ...], fast: bo
     return centered * scale
 
 
-def _center_and_scale(
-    y: Array, epsilon: Array, axes: tuple[int, ...], fast: bool
-) -> tuple[Array, Array]:
+def _center_and_scale(y: Array, epsilon: Array, axes: tuple[int, ...], fast: bool) -> tuple[Array, Array]:
     """Returns the numbers less their mean, and 1 / sqrt(variance + epsilon); see `standardize`."""
     if fast:
         # Any shift has the same variance; near the elements it leaves the squares their digits.
@@ -175,7 +173,10 @@ def _center_and_scale(
 # so the same forwards and backwards: two means and one pass over z and dx.
 @partial(_standardize_reals.defjvp, symbolic_zeros=True)
 def _(
-    axes: tuple[int, ...], fast: bool, primals: tuple[Array, Array], tangents: tuple[Array | SymbolicZero, ...]
+    axes: tuple[int, ...],
+    fast: bool,
+    primals: tuple[Array, Array],
+    tangents: tuple[Array | SymbolicZero, ...],
 ) -> tuple[Array, Array]:
     (y, epsilon), (dy, de) = primals, tangents
     centered, scale = _center_and_scale(y, epsilon, axes, fast)

@@ -1,4 +1,4 @@
-"""Convolutions whose form for CPUs is a sum of shifted products, or convolutions of groups, against plain sums in float64."""
+"""Convolutions that CPUs compute as sums of shifted products, or group by group, against plain sums in float64."""
 
 from __future__ import annotations
 
@@ -192,7 +192,9 @@ def check(got: Any, want: Data, dtype: Any) -> None:
     assert np.all(np.abs(wide - want) <= bound * max(1.0, float(np.abs(want).max(initial=0.0))))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, BFLOAT16, np.float16, np.complex64, np.int32, np.uint8])
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float64, BFLOAT16, np.float16, np.complex64, np.int32, np.uint8]
+)
 @pytest.mark.parametrize("name", list(CASES))
 def test_values(name: str, dtype: Any) -> None:
     """The sums of products, in float32 at least."""
@@ -225,7 +227,9 @@ def test_cotangents(name: str, dtype: Any) -> None:
         check(alone, want[1], dtype)
 
 
-@pytest.mark.parametrize("name", ["strides", "two of each", "pairs", "features first", "few sums", "few groups"])
+@pytest.mark.parametrize(
+    "name", ["strides", "two of each", "pairs", "features first", "few sums", "few groups"]
+)
 def test_tangents_and_batches(name: str) -> None:
     """Linear in each operand; a batch of either, or of both, and of the gradient, is one element after another."""
     case = CASES[name]
@@ -242,16 +246,29 @@ def test_tangents_and_batches(name: str) -> None:
 
     for fun in (case.convolve, effx.grad(loss, (0, 1))):
         for axes in ((0, None), (None, 0), (0, 0)):
-            got = effx.jit(effx.vmap(fun, axes))(*[v if a == 0 else v[0] for v, a in zip((xs, kernels), axes, strict=True)])
-            rows = [fun(*[v[i if a == 0 else 0] for v, a in zip((xs, kernels), axes, strict=True)]) for i in range(3)]
+            got = effx.jit(effx.vmap(fun, axes))(
+                *[v if a == 0 else v[0] for v, a in zip((xs, kernels), axes, strict=True)]
+            )
+            rows = [
+                fun(*[v[i if a == 0 else 0] for v, a in zip((xs, kernels), axes, strict=True)])
+                for i in range(3)
+            ]
             for k, leaf in enumerate(effx.tree.leaves(got)):
                 each = np.stack([np.asarray(effx.tree.leaves(row)[k]) for row in rows])
-                np.testing.assert_allclose(leaf, each, rtol=1e-3, atol=1e-4 * max(1.0, float(np.abs(each).max())))
+                np.testing.assert_allclose(
+                    leaf, each, rtol=1e-3, atol=1e-4 * max(1.0, float(np.abs(each).max()))
+                )
 
 
 @pytest.mark.parametrize(
     ("dtype", "preferred"),
-    [(np.int8, np.int32), (np.int32, np.int8), (np.uint8, np.uint32), (BFLOAT16, np.float32), (np.float32, BFLOAT16)],
+    [
+        (np.int8, np.int32),
+        (np.int32, np.int8),
+        (np.uint8, np.uint32),
+        (BFLOAT16, np.float32),
+        (np.float32, BFLOAT16),
+    ],
 )
 @pytest.mark.parametrize("name", ["3x3", "two of each", "few sums", "few groups"])
 def test_types_of_sums(name: str, dtype: Any, preferred: Any) -> None:

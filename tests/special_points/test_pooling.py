@@ -87,7 +87,12 @@ def share_plainly(
     for position in np.ndindex(*ct.shape):
         best: tuple[int, ...] | None = None
         for offset in itertools.product(*[range(w) for w in window]):
-            at = tuple([p * s + o - low for p, s, o, (low, _) in zip(position, strides, offset, padding, strict=True)])
+            at = tuple(
+                [
+                    p * s + o - low
+                    for p, s, o, (low, _) in zip(position, strides, offset, padding, strict=True)
+                ]
+            )
             if any(not 0 <= i < n for i, n in zip(at, x.shape, strict=True)):
                 continue
             if best is None or x[at] > x[best] or (np.isnan(x[at]) and not np.isnan(x[best])):
@@ -132,7 +137,9 @@ def test_cotangents_of_pools(case: tuple[Any, ...], dtype: Any) -> None:
         def both(x: Any, c: Any) -> Any:
             return effx.vjp(pool, x)[1](c)[0]
 
-        mapped = effx.jit(effx.vmap(both))(effx.numpy.stack([operand, -operand]), effx.numpy.stack([cotangent] * 2))
+        mapped = effx.jit(effx.vmap(both))(
+            effx.numpy.stack([operand, -operand]), effx.numpy.stack([cotangent] * 2)
+        )
         want_mapped = np.stack([want, share_plainly(-x, ct, case)])
         np.testing.assert_array_equal(np.asarray(mapped).astype(float), want_mapped)
 
