@@ -304,55 +304,55 @@ def _meets_few_windows(op: WindowReduction, t: ArrayType) -> bool:
 def _select_labelled(op: WindowReduction, dx: Array, labels: Array, first: int, last: int) -> Array:
     """Returns for each window the element of dx whose label it has, 0 for none.
 
-    Along an axis a window with stride s, whose spread is less than m * s, takes parts of m blocks of s elements. So
-    block b has elements of windows b - q, for q < m, alone. All elements of a block are compared with the label of
-    window b - q at once, and the block's sum is the one that was selected.
+    Along an axis a window that moves by s, and whose spread is at most m * s, takes parts of m blocks of s elements. So
+    block b has elements of windows b - q, for q < m, alone. All elements of a block are compared with the label of window
+    b - q at once, and the block's sum is the one that was selected. Backwards these sums are broadcasts.
     """
     t, out = dx.type, labels.type
     wide = t.dtype if t.dtype.itemsize > 2 else dtypes.float32
-    counts, low, high = list(op.strides), list(op.low), [0] * t.ndim
-    reach = [
-        -(-dilated_size(w, d) // s) for w, d, s in zip(op.window, op.window_dilation, op.strides, strict=True)
-    ]
-    number_of_blocks = [n + m - 1 for n, m in zip(out.shape, reach, strict=True)]
-    for i, (n, k, s) in enumerate(zip(t.shape, number_of_blocks, op.strides, strict=True)):
-        high[i] = k * s - n - low[i]
-    split = tuple([n for k, s in zip(number_of_blocks, counts, strict=True) for n in (k, s)])
-    inner = tuple(range(1, 2 * t.ndim, 2))
-    none = (0,) * t.ndim
-    elements = Pad(tuple(low), tuple(high), none)(convert(dx, wide), scalar(0, wide))
+    moves = list(zip(op.window, op.window_dilation, op.strides, strict=True))
+    reach = [-(-dilated_size(w, d) // s) for w, d, s in moves]
+    blocks = [n + m - 1 for n, m in zip(out.shape, reach, strict=True)]
+    low, none = op.low, (0,) * t.ndim
+    high = tuple([k * s - n - a for k, s, n, a in zip(blocks, op.strides, t.shape, low, strict=True)])
+    elements = Pad(low, high, none)(convert(dx, wide), scalar(0, wide))
+    # The axes of blocks, and behind each that of a block's elements, if it has several.
+    split: list[int] = []
+    outer, inner = [], []
+    for k, n in zip(blocks, op.strides, strict=True):
+        outer.append(len(split))
+        split.append(k)
+        if n > 1:
+            inner.append(len(split))
+            split.append(n)
     elements = reshape(elements, split)
-    # Elements outside of x have labels of others too; they are zeros.
+    # Padding has labels of elements too, and is zero.
     own: Array = scalar(0, out.dtype)
     size = 1
     for i in reversed(range(first, last)):
-        along = reshape(
-            Iota(array_type(out.dtype, (number_of_blocks[i] * counts[i],)), 0)(), split[2 * i : 2 * i + 2]
-        )
-        along = (along - low[i]) * size
-        own = BroadcastInDim(split, (2 * i, 2 * i + 1))(along) + own
+        along = (Iota(array_type(out.dtype, (blocks[i] * op.strides[i],)), 0)() - low[i]) * size
+        axes = tuple(range(outer[i], outer[i + 1] if i + 1 < t.ndim else len(split)))
+        own = BroadcastInDim(tuple(split), axes)(reshape(along, [split[a] for a in axes])) + own
         size *= t.shape[i]
     edge = tuple([m - 1 for m in reach])
-    around = labels
-    if any(edge):
-        around = Pad(edge, edge, none)(labels, scalar(-1, out.dtype))
+    around = Pad(edge, edge, none)(labels, scalar(-1, out.dtype)) if any(edge) else labels
     # Else XLA:CPU would find the label again for each element of a block.
     (around,) = OptimizationBarrier()(around)
     total: Array | None = None
     for shift in np.ndindex(*reach):
-        start = tuple([e - q for e, q in zip(edge, shift, strict=True)])
-        of_window = Slice(
-            start, tuple([a + k for a, k in zip(start, number_of_blocks, strict=True)]), (1,) * t.ndim
-        )(around)
-        of_window = BroadcastInDim(split, tuple(range(0, 2 * t.ndim, 2)))(of_window)
-        chosen = where(of_window == own, elements, scalar(0, wide))
-        sums = ReduceSum(inner)(chosen)
-        sums = Slice(shift, tuple([q + n for q, n in zip(shift, out.shape, strict=True)]), (1,) * t.ndim)(
-            sums
-        )
+        of_window = _slice_from(around, [a - q for a, q in zip(edge, shift, strict=True)], blocks)
+        is_chosen = BroadcastInDim(tuple(split), tuple(outer))(of_window) == own
+        sums = ReduceSum(tuple(inner))(where(is_chosen, elements, scalar(0, wide)))
+        sums = _slice_from(sums, shift, out.shape)
         total = sums if total is None else total + sums
     assert total is not None
     return convert(total, t.dtype)
+
+
+def _slice_from(x: Array, start: Sequence[int], shape: Sequence[int]) -> Array:
+    """Returns the block of a shape that begins at an index."""
+    limit = tuple([a + n for a, n in zip(start, shape, strict=True)])
+    return Slice(tuple(start), limit, (1,) * x.type.ndim)(x)
 
 
 @jvp_rule(WindowArg)
