@@ -459,10 +459,7 @@ def _(body: Body, op: WindowReduction, inputs: tuple[Atom, ...], outputs: tuple[
     first = body.constant(start, scalar)
     s = scalar.mlir
     if combine in ORDER and _is_compared_by_shifts(body, op, x.type):
-        total = ""
-        for part in _emit_shifts(body, op, x, x.type.shape, y.type, first):
-            total = body.line(f"stablehlo.{combine} {total}, {part} : {y.type.mlir}") if total else part
-        return total
+        return _combine(body, combine, list(_emit_shifts(body, op, x, x.type.shape, y.type, first)), y.type)
     padded_operands, op = _emit_symbolic_padding(body, [(body.name(x), x.type, first)], op)
     ((name, t),) = padded_operands
     region = (
@@ -488,7 +485,7 @@ def _(body: Body, op: WindowArg, inputs: tuple[Atom, ...], outputs: tuple[Var, .
     s, k = array_type(x.type.dtype), array_type(labels.type.dtype)
     starts = body.constant(op.neutral(x.type), s), body.constant(none, k)
     if _is_compared_by_shifts(body, op, x.type):
-        return _emit_shifted_choices(body, op, inputs, starts, y.type)
+        return _emit_shifted_labels(body, op, inputs, starts, y.type)
     all_labels = labels.type.with_shape(x.type.shape)
     labels_name = body.name(labels)
     if labels.type.shape != x.type.shape:
@@ -549,45 +546,33 @@ def _emit_shifts(
         yield y if part.shape == full.shape else sizes.broadcast_in_dim(body, y, part, full, range(full.ndim))
 
 
-def _emit_shifted_choices(
+def _emit_shifted_labels(
     body: Body, op: WindowArg, inputs: tuple[Atom, ...], starts: tuple[str, str], out: ArrayType
 ) -> str:
-    """Writes the labels of the extreme elements: for each element of the window, at all positions at once, a choice."""
-    shape = inputs[0].type.shape
-    types = inputs[0].type.with_shape(out.shape), out
-    shifts = [_emit_shifts(body, op, v, shape, out, start) for v, start in zip(inputs, starts, strict=True)]
-    chosen: tuple[str, ...] = ()
-    for pair in zip(*shifts, strict=True):
-        chosen = _emit_choice(body, op, chosen, pair, types) if chosen else pair
-    return chosen[1]
-
-
-def _emit_choice(
-    body: Body, op: WindowArg, a: tuple[str, ...], b: tuple[str, ...], types: tuple[ArrayType, ArrayType]
-) -> tuple[str, str]:
-    """Writes for each element of two arrays of pairs the more extreme one, as `symmetric_pair_lines` does."""
-    value, label = types
-    flags = array_type(dtypes.bool_, value.shape).mlir
-
-    def compare(test: str, x: str, y: str, t: ArrayType) -> str:
-        return body.line(
-            f"stablehlo.compare {test}, {x}, {y}, {COMPARE_KIND[t.kind]} : ({t.mlir}, {t.mlir}) -> {flags}"
-        )
-
-    def combine(operation: str, x: str, y: str) -> str:
-        return body.line(f"stablehlo.{operation} {x}, {y} : {flags}")
-
-    beyond = compare("GT" if isinstance(op, WindowArgMax) else "LT", b[0], a[0], value)
-    equal = compare("EQ", a[0], b[0], value)
-    if value.kind == "f":
-        is_nan, is_number = compare("NE", b[0], b[0], value), compare("EQ", a[0], a[0], value)
-        beyond = combine("or", beyond, combine("and", is_nan, is_number))
-        other_is_nan = compare("NE", a[0], a[0], value)
-        equal = combine("or", equal, combine("and", is_nan, other_is_nan))
-    earlier = combine("and", equal, compare("LT", b[1], a[1], label))
-    taken = combine("or", beyond, earlier)
-    x, y = [
-        body.line(f"stablehlo.select {taken}, {new}, {old} : {flags}, {t.mlir}")
-        for new, old, t in zip(b, a, types, strict=True)
+    """Writes the smallest label of the elements that equal the extreme one, or are NaN, which then is extreme."""
+    shape, t = inputs[0].type.shape, inputs[0].type.with_shape(out.shape)
+    values, labels = [
+        list(_emit_shifts(body, op, v, shape, out, start)) for v, start in zip(inputs, starts, strict=True)
     ]
-    return x, y
+    extreme = _combine(body, "maximum" if isinstance(op, WindowArgMax) else "minimum", values, t)
+    flags = array_type(dtypes.bool_, out.shape).mlir
+    none = body.constant(highest_value(out), out)
+
+    def compare(test: str, x: str, y: str) -> str:
+        kinds = f"({t.mlir}, {t.mlir})"
+        return body.line(f"stablehlo.compare {test}, {x}, {y}, {COMPARE_KIND[t.kind]} : {kinds} -> {flags}")
+
+    chosen = []
+    for x, label in zip(values, labels, strict=True):
+        is_extreme = compare("EQ", x, extreme)
+        if t.kind == "f":
+            is_extreme = body.line(f"stablehlo.or {is_extreme}, {compare('NE', x, x)} : {flags}")
+        chosen.append(body.line(f"stablehlo.select {is_extreme}, {label}, {none} : {flags}, {out.mlir}"))
+    return _combine(body, "minimum", chosen, out)
+
+
+def _combine(body: Body, operation: str, parts: Sequence[str], t: ArrayType) -> str:
+    total = parts[0]
+    for part in parts[1:]:
+        total = body.line(f"stablehlo.{operation} {total}, {part} : {t.mlir}")
+    return total
