@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 import effx
+import effx.numpy as enp
 from effx import nn, random
 from effx.errors import DTypeError, EffxError, ShapeError
 from effx.nn import initializers as init
@@ -206,3 +208,53 @@ def test_orthogonal_refuses_shapes() -> None:
         init.orthogonal()(random.PRNGKey(0), (3,))
     with pytest.raises(ShapeError, match=r"delta_orthogonal: weights must be \[\*window, inputs, outputs\]"):
         init.delta_orthogonal()(random.PRNGKey(0), (3, 3, 2))
+
+
+@pytest.mark.parametrize("algorithm", ["fast", "stable"])
+@pytest.mark.parametrize("axis", [-1, 0, (0, 2), None])
+def test_derivatives_of_standardize(axis: int | tuple[int, ...] | None, algorithm: Any) -> None:
+    """By x and by epsilon, forwards, backwards and twice: finite differences of the formula in float64."""
+    rng = np.random.default_rng(0)
+    x, dx, ct = (rng.normal(size=(3, 4, 5)) for _ in range(3))
+
+    def formula(x: Any, epsilon: Any) -> Any:
+        return (x - x.mean(axis, keepdims=True)) / np.sqrt(x.var(axis, keepdims=True) + epsilon)
+
+    def f(x: Any, epsilon: Any) -> Any:
+        return nn.standardize(x, axis, epsilon=epsilon, algorithm=algorithm)
+
+    with effx.enable_x64(True):
+        h = 1e-6
+        along = (formula(x + h * dx, 0.1 + h) - formula(x - h * dx, 0.1 - h)) / (2 * h)
+        y, tangent = effx.jit(lambda x, d: effx.jvp(f, (x, 0.1), (d, 1.0)))(x, dx)
+        np.testing.assert_allclose(y, formula(x, 0.1), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(tangent, along, rtol=1e-6, atol=1e-8)
+        of_x, of_epsilon = effx.jit(lambda x, c: effx.vjp(f, x, 0.1)[1](c))(x, ct)
+        np.testing.assert_allclose((of_x * dx).sum() + of_epsilon, (ct * along).sum(), rtol=1e-6)
+        mapped = effx.vmap(lambda x, c: effx.vjp(f, x, 0.1)[1](c)[0])(np.stack([x, dx]), np.stack([ct, ct]))
+        np.testing.assert_allclose(mapped[0], of_x, rtol=1e-9, atol=1e-12)
+
+        def gradient(x: Any) -> Any:
+            return effx.grad(lambda x: (f(x, 0.1) ** 3 * ct).sum())(x)
+
+        twice = effx.jit(lambda x, d: effx.jvp(gradient, (x,), (d,))[1])(x, dx)
+        differences = (gradient(x + h * dx) - gradient(x - h * dx)) / (2 * h)
+        np.testing.assert_allclose(twice, differences, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [(np.float32, 1e-5), (np.float16, 2e-2), ("bfloat16", 0.2)])
+@pytest.mark.parametrize("offset", [0.0, 100.0])
+def test_cotangents_of_standardize_far_from_zero(offset: float, dtype: Any, bound: float) -> None:
+    """With the digits that elements leave; rows of equal elements have finite cotangents."""
+    rng = np.random.default_rng(0)
+    x = enp.asarray(rng.normal(size=(50, 64)) + offset, dtype)
+    ct = enp.asarray(rng.normal(size=(50, 64)), dtype)
+    wide, c = np.asarray(x).astype(np.float64), np.asarray(ct).astype(np.float64)
+    r = 1 / np.sqrt(wide.var(-1, keepdims=True) + 1e-5)
+    z = (wide - wide.mean(-1, keepdims=True)) * r
+    want = r * (c - c.mean(-1, keepdims=True) - z * (c * z).mean(-1, keepdims=True))
+    got = effx.jit(lambda x, c: effx.vjp(nn.standardize, x)[1](c)[0])(x, ct)
+    assert got.dtype == x.dtype
+    assert np.abs(np.asarray(got).astype(np.float64) - want).max() < bound
+    flat = effx.vjp(nn.standardize, enp.full((2, 64), offset, dtype))[1](ct[:2])[0]
+    assert np.isfinite(np.asarray(flat).astype(np.float64)).all()

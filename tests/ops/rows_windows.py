@@ -88,6 +88,8 @@ def arg(kind: type[w.WindowArg]) -> Row:
         (
             *[Sample(op, (t(f64, *shape), t(i32, *shape)), (spaced, labels)) for op, shape in forms(kind)],
             *[Sample(forms(kind)[0][0], (t(d, 3, 3), t(i8, 3, 3)), ((-1, 1), labels)) for d in few],
+            *[Sample(forms(kind)[0][0], (t(d, 3, 3), t(i8, 1, 3)), ((-1, 1), labels)) for d in few],
+            Sample(plain(kind, 6, 6), (t(f64, 7, 8), t(i32, 7, 8)), (spaced, labels)),
         ),
         exact=True,
         invalid=(

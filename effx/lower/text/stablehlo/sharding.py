@@ -11,13 +11,18 @@ from effx.ir.passes.sharding_constraints import make_constraint_operation
 from effx.ir.program import Atom, Var
 from effx.ir.types import ArrayType
 from effx.lower.placement.shardy import tiling_text
-from effx.lower.text.emit import Body, emits
+from effx.lower.text.emit import Body, Module, emits
+
+
+def is_partitioned(module: Module) -> bool:
+    """Says whether XLA's partitioner shards values, at least along some axes of a mesh."""
+    return not (module.devices == 1 or module.replicated or (module.axes and not module.partly))
 
 
 def emit_replicated_axes(body: Body, x: str, t: ArrayType, axes: Sequence[int] | None = None) -> str:
     """Writes a value with axes that the partitioner must replicate, or all; unchanged without partitions."""
     module = body.module
-    if module.devices == 1 or module.replicated or (module.axes and not module.partly):
+    if not is_partitioned(module):
         return x
     mesh = module.partly[0] if module.partly else module.mesh((module.devices,))
     may_be_cut = [axes is not None and i not in axes for i in range(t.ndim)]
