@@ -1,7 +1,7 @@
 """Decide which programs XLA:CPU compiles with less optimization, where `compile` is "fast" or "tiered".
 
 Of XLA's options only the lowest level of LLVM's optimization spares time: it takes 0.35 to 0.8 of the time of level 3, and
-runs take 1 to 7 times as long. Levels 1 and 2 take 0.9 to 1.0 of it, as do `xla_llvm_disable_expensive_passes`, effort O0,
+runs take 1 to 9 times as long. Levels 1 and 2 take 0.9 to 1.0 of it, as do `xla_llvm_disable_expensive_passes`, effort O0,
 the preset FAST_COMPILE, 1 or 2 modules side by side, narrower vectors (all of both jaxlib 0.10 and 0.12); without fusions
 it takes longer. So a program is compiled at level 0 or in full, and nothing between.
 
