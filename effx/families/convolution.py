@@ -423,9 +423,10 @@ def emit_convolution_on_gpu(
 # them: four groups of 32 features take a quarter of the time. Narrow groups of the batch are convolved together, up to so
 # many features, and the products of one group with another dropped: the gradient of a kernel of 3 x 3 in 32 groups of 4
 # features, on float32[8, 28, 28, 128], takes 9 ms where jax takes 2,800 to 7,400, and that in 4 groups of 32 features 8.5
-# instead of 340 to 1,000. With fewer products a group than `MANY_PRODUCTS` the calls would take longer than the products.
+# instead of 340 to 1,000. With fewer products a group than `MANY_PRODUCTS` the calls would take longer than the
+# products, and with more groups than `MAX_GROUPS` their slices seconds to compile.
 MAX_CONVOLUTIONS = 32
-MAX_GROUPS = 256
+MAX_GROUPS = 64
 WIDE = 64
 MANY_PRODUCTS = 2**16
 

@@ -10,9 +10,9 @@ vectorizes it along the last axis. Its own convolution in groups (YNNPACK's, of 
 The cotangent of such a kernel is a convolution in groups of the batch, by the result's cotangent as a large kernel: for
 each of the few positions a sum of products of slices, over all axes but that of the groups.
 
-Times of jax, which leaves both to XLA, over those of this form, float32[8, 56, 56, 64] and kernels of 3 x 3 on 2 cores
-of an AMD EPYC with AVX-512, November 2026: value 31, with stride 2 17, cotangent of lhs 40, with stride 2 150, of the
-kernel 12.
+Times of jax, which leaves both to XLA, over those of this form, float32[8, 56, 56, 64] and kernels of 3 x 3 on 2 shared
+cores of an AMD EPYC with AVX-512, November 2026, the smallest of six alternated runs: value 31, with stride 2 23, cotangent
+of lhs 48, with stride 2 118, of the kernel 4.5 (the median is 11).
 """
 
 from collections.abc import Sequence
@@ -27,8 +27,14 @@ from effx.lower.text import sizes
 
 __all__ = ["Geometry", "emit_shifted_products", "emit_shifted_sums", "has_few_products", "has_few_sums"]
 
-# More terms are left to XLA. 49 take 0.15 s to compile, and the form of 7 x 7 still is 25 times as fast.
-MAX_TERMS = 49
+# More terms, and more sums, are left to XLA. 128 take 0.5 s to compile, 49 take 0.15 s; a kernel of 7 x 7 is 30 times as
+# fast as in jax, one of 128 elements along one axis 12 times.
+MAX_TERMS = 128
+MAX_SUMS = 128
+# A loop adds so many terms: in one of 81 they cost no more, in one of 128 ten times as much.
+TERMS_IN_LOOP = 49
+# With more features of lhs in a group, what does not fit into one loop is left to dense products.
+FEW_FEATURES = 4
 # So many features of the result come of one of lhs's; with more, a dense product is worth its while.
 MAX_REPEATS = 64
 # A loop adds so many elements of each of so many sums: more of either, and LLVM neither unrolls nor vectorizes it. Of 9 sums
@@ -74,14 +80,15 @@ def has_few_products(op: Geometry, kernel: ArrayType) -> bool:
     o, i, *window = [kernel.shape[a] for a in op.rhs_axes]
     if op.feature_groups == 1 or has_symbolic(kernel.shape):
         return False
-    return prod(window) * i <= MAX_TERMS and o // op.feature_groups <= MAX_REPEATS
+    most = MAX_TERMS if i <= FEW_FEATURES else TERMS_IN_LOOP
+    return prod(window) * i <= most and o // op.feature_groups <= MAX_REPEATS
 
 
 def has_few_sums(op: Geometry, lhs: ArrayType, kernel: ArrayType, out: ArrayType) -> bool:
     """Says whether there are few elements of the result for each group of the batch: each is a sum over lhs."""
     if op.batch_groups == 1 or has_symbolic((*lhs.shape, *kernel.shape)):
         return False
-    return out.size <= MAX_TERMS * op.batch_groups
+    return out.size <= MAX_SUMS * op.batch_groups
 
 
 def _slice_axes(
@@ -126,7 +133,7 @@ def emit_shifted_products(
     # Else padding would be a branch for each factor, which takes 6 times as long.
     (x,) = _fence(body, [(x, t)])
     kernel, u = body.convert(kernel, u, u.with_dtype(out.dtype)), u.with_dtype(out.dtype)
-    total = ""
+    total, terms = "", 0
     for position in np.ndindex(*window):
         ranges = {
             a: (p * d, out.shape[b], s)
@@ -147,6 +154,9 @@ def emit_shifted_products(
             weights = sizes.broadcast_in_dim(body, weights, row, spread, range(feature, feature + len(split)))
             product = body.line(f"stablehlo.multiply {part}, {weights} : {spread.mlir}")
             total = body.line(f"stablehlo.add {total}, {product} : {spread.mlir}") if total else product
+            terms += 1
+            if terms % TERMS_IN_LOOP == 0 and terms < i * prod(window):
+                (total,) = _fence(body, [(total, spread)])
     return sizes.reshape(body, total, spread, out)
 
 
