@@ -273,6 +273,8 @@ import sys, effx, effx.numpy as enp, numpy as np
 effx.config.update("num_cpu_devices", 3)
 x = effx.pmap(lambda v: v + 1)(np.arange(3.0))
 effx.device_get(x), x.addressable_shards, x + 1, print(x)
+y = enp.ones(3) + 1
+y.unsafe_buffer_pointer(), np.asarray(y), y.copy_to_host_async(), y.tolist(), np.from_dlpack(y), y.sharding, y.is_ready()
 print("jax" in sys.modules, effx.device_count())
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

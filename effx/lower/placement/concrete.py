@@ -252,7 +252,8 @@ class ConcreteArray(Array[DT, Unpack[Dims]]):
 
     def unsafe_buffer_pointer(self) -> int:
         """Returns the address of the elements on the device."""
-        return self.buffer.unsafe_buffer_pointer()
+        with JaxImportBlocker():
+            return self.buffer.unsafe_buffer_pointer()
 
     def __dlpack__(
         self,
