@@ -372,7 +372,8 @@ def _fetch(x: ConcreteArray) -> HostData:
         words = _fetch(ConcreteArray(buffer._rewrap_with_aval_and_sharding(stored, buffer._sharding)))
         return words.view(t.dtype)
     if x.device.platform != "cpu":
-        value = buffer._single_device_array_to_np_array_did_copy()[0]
+        with JaxImportBlocker():
+            value = buffer._single_device_array_to_np_array_did_copy()[0]
         value.flags.writeable = False
         return value
     if t.dtype.isbuiltin == 1:
