@@ -85,14 +85,18 @@ class OrderStatistics(Singleton, TupleOperation):
         if ranks.dtype != dtypes.int32:
             raise DTypeError(f"order_statistics: ranks must be i32, got {ranks!r}")
         if not x.ndim or x.shape[:-1] != ranks.shape[:-1] or x.ndim != ranks.ndim:
-            raise ShapeError(f"order_statistics: rows and their ranks must have the same axes: {types_text(types)}")
+            raise ShapeError(
+                f"order_statistics: rows and their ranks must have the same axes: {types_text(types)}"
+            )
         if x.shape[-1] == 0:
             raise ShapeError(f"order_statistics: rows must have an element, got {x!r}")
         return (x.with_shape(ranks.shape),) * 2
 
 
 @sharding_rule(OrderStatistics)
-def infer_order_statistics_sharding(op: OrderStatistics, shardings: OperandShardings) -> list[DimensionShardings]:
+def infer_order_statistics_sharding(
+    op: OrderStatistics, shardings: OperandShardings
+) -> list[DimensionShardings]:
     """Sharded as the rows are."""
     return shard_leading_axes(shardings.types[0].ndim - 1, shardings, "of which it takes ranks")
 
@@ -191,7 +195,7 @@ def select_by_counting(op: OrderStatistics, x: Array, ranks: Array) -> tuple[Arr
     ranks_first = moveaxis(reshape(clip(ranks, 0, n - 1), (*rows, k)), -1, 0)
 
     def select(xs: list[Array]) -> list[Array]:
-        return [Bitcast(dtype)(_flip_order(key)) for key in _select_keys(*xs, dtype)]
+        return [Bitcast(dtype)(_flip_order(key)) for key in _select_keys(dtype, *xs)]
 
     if k == 1:
         return tuple([reshape(y, ranks.type.shape) for y in select([keys, reshape(ranks_first, rows)])])
@@ -200,11 +204,11 @@ def select_by_counting(op: OrderStatistics, x: Array, ranks: Array) -> tuple[Arr
     return tuple([reshape(moveaxis(y, 0, -1), ranks.type.shape) for y in results])
 
 
-def _select_keys(keys: Array, rank: Array, dtype: DType) -> tuple[Array, Array]:
+def _select_keys(dtype: DType, keys: Array, rank: Array) -> tuple[Array, Array]:
     """Returns the keys of a rank and of the next one.
 
     Args:
-        keys: `[n]` or `[rows, n]`. rank: `[]` or `[rows]`. dtype: the floats', whose bits are the keys.
+        dtype: the floats', whose bits are the keys. keys: `[n]` or `[rows, n]`. rank: `[]` or `[rows]`.
     """
     n, integer, shape = keys.type.shape[-1], keys.type.dtype, rank.type.shape
     width = dtypes.bits(dtype)
@@ -274,6 +278,8 @@ def _find_largest(keys: Array) -> Array:
     half = scalar(32, integer, False)
     upper = e.ShiftRightArithmetic()(keys, broadcast_to(half, keys.type.shape))
     most = convert(largest(convert(upper, dtypes.float64)), integer)
-    lower = where(upper == expand_dims(most, -1), keys & scalar(2**32 - 1, integer, False), scalar(0, integer, False))
+    lower = where(
+        upper == expand_dims(most, -1), keys & scalar(2**32 - 1, integer, False), scalar(0, integer, False)
+    )
     low = convert(largest(convert(lower, dtypes.float64)), integer)
     return e.ShiftLeft()(most, broadcast_to(half, most.type.shape)) | low

@@ -68,7 +68,9 @@ def _quantile(a: Array, q: Array, axes: tuple[int, ...], method: str, keepdims: 
         """Returns the elements of ranks, and those of the next ones."""
         ranks = broadcast_to(shaping.moveaxis(rank(where), 0, -1), (*sizes, points.type.shape[0]))
         elements, following = OrderStatistics()(flat, ranks)
-        return convert(shaping.moveaxis(elements, -1, 0), wide), convert(shaping.moveaxis(following, -1, 0), wide)
+        return convert(shaping.moveaxis(elements, -1, 0), wide), convert(
+            shaping.moveaxis(following, -1, 0), wide
+        )
 
     if method in ("linear", "midpoint"):
         below, following = at(low)
@@ -80,7 +82,9 @@ def _quantile(a: Array, q: Array, axes: tuple[int, ...], method: str, keepdims: 
             result = arithmetic.where(weight == 0, below, below * (1 - weight) + above * weight)
     else:
         nearest = {"lower": low, "higher": high}
-        result, _ = at(nearest[method] if method in nearest else perform(arithmetic.ROUND_TO_EVEN, (position,)))
+        result, _ = at(
+            nearest[method] if method in nearest else perform(arithmetic.ROUND_TO_EVEN, (position,))
+        )
     bad = reducing.all(missing, -1) if skip else reducing.any(missing, -1)
     undefined = shaping.expand_dims(bad, 0) | isnan(points)
     shape = (result.type.shape[0], *sizes)

@@ -11,7 +11,14 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic, reducing
 from effx.array.arithmetic import conj, where
-from effx.array.promotion import as_operand, broadcast_arrays, convert, promote_dtypes, to_host_array
+from effx.array.promotion import (
+    as_operand,
+    broadcast_arrays,
+    broadcast_to,
+    convert,
+    promote_dtypes,
+    to_host_array,
+)
 from effx.array.shaping import concatenate, moveaxis, normalize_axis, swapaxes
 from effx.errors import DTypeError, OptionError, ShapeError, name_user_call, warn_user
 from effx.families.order_statistics import OrderStatistics
