@@ -19,6 +19,7 @@ from effx.families.linalg.qr import Geqp3, Geqrf, HouseholderProduct, Qr
 from effx.families.linalg.similarity import Hessenberg, Schur, Tridiagonal
 from effx.families.linalg.triangular import TriangularSolve
 from effx.families.linalg.tridiagonal import TridiagonalSolve
+from effx.families.order_statistics import OrderStatistics
 from effx.families.platform import PlatformIndex
 from effx.families.ragged import GroupedMatmul, GroupedOuter
 from effx.families.sort import Sort
@@ -176,3 +177,9 @@ def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
 def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
     op = ApproximateTopK(draw(st.integers(0, 4)), smallest=draw(st.booleans()))
     return op, (draw_type(draw, "f", wanted, (2, 4)),), ((-3, 3),)
+
+
+@register(OrderStatistics)
+def _(draw: st.DrawFn, wanted: Sequence[DType]) -> Drawn:
+    ranks = array_type(i32, (2, draw(st.integers(0, 3))))
+    return OrderStatistics(), (draw_type(draw, "fiu", wanted, (2, 4)), ranks), ((-3, 3), (0, 3))

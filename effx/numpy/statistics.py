@@ -19,13 +19,12 @@ from effx.array.promotion import (
 from effx.array.shaping import normalize_axes, normalize_axis
 from effx.effects import perform
 from effx.errors import DTypeError, OptionError, ShapeError, name_user_call
+from effx.families.order_statistics import OrderStatistics
 from effx.families.sort import Sort
 from effx.ir.ops import elementwise as e
 from effx.ir.sizes.division import maximum
 from effx.ir.values.scalars import scalar
-from effx.numpy.indexing import take
 from effx.numpy.logic import isnan
-from effx.numpy.sorting import sort
 from effx.transforms.jit.jit import jit
 from effx.transforms.placement.out_sharding import OutSharding, apply_with_sharding
 
@@ -49,8 +48,6 @@ def _quantile(a: Array, q: Array, axes: tuple[int, ...], method: str, keepdims: 
     sizes = [a.type.shape[i] for i in remaining_axes]
     flat = shaping.reshape(shaping.transpose(a, (*remaining_axes, *axes)), (*sizes, -1))
     n = flat.type.shape[-1]
-    # What is equal needs no order, which GPUs and TPUs would keep by numbering the elements.
-    ordered = sort(flat, stable=False)
     missing = isnan(flat)
     # Positions in f32 at least: a 16-bit float counts to 256 only.
     wide = dtypes.float32 if a.type.dtype.itemsize < 4 else a.type.dtype
@@ -62,24 +59,32 @@ def _quantile(a: Array, q: Array, axes: tuple[int, ...], method: str, keepdims: 
         position = points * size_scalar(n - 1, wide, False)
     low, high = perform(arithmetic.FLOOR, (position,)), perform(e.Ceil(), (position,))
     weight = position - low
+    end = size_scalar(n - 1, dtypes.int32, False)
 
-    def at(where: Array) -> Array:
-        index = arithmetic.clip(convert(where, dtypes.int32), 0, n - 1)
-        if skip:
-            gathered = indexing.take_along_axis(ordered, shaping.moveaxis(index, 0, -1), -1, "clip")
+    def rank(position: Array) -> Array:
+        return arithmetic.clip(convert(position, dtypes.int32), 0, end)
+
+    def at(where: Array) -> tuple[Array, Array]:
+        """Returns the elements of ranks, and those of the next ones."""
+        ranks = broadcast_to(shaping.moveaxis(rank(where), 0, -1), (*sizes, points.type.shape[0]))
+        elements, following = OrderStatistics()(flat, ranks)
+        return convert(shaping.moveaxis(elements, -1, 0), wide), convert(
+            shaping.moveaxis(following, -1, 0), wide
+        )
+
+    if method in ("linear", "midpoint"):
+        below, following = at(low)
+        above = arithmetic.where(rank(high) > rank(low), following, below)
+        if method == "midpoint":
+            result = (below + above) * 0.5
         else:
-            gathered = take(ordered, shaping.reshape(index, (-1,)), axis=-1, mode="clip")
-        return convert(shaping.moveaxis(gathered, -1, 0), wide)
-
-    if method == "linear":
-        result = at(low) * (1 - weight) + at(high) * weight
-        # An infinite neighbour of weight 0 would give NaN.
-        result = arithmetic.where(weight == 0, at(low), result)
-    elif method == "midpoint":
-        result = (at(low) + at(high)) * 0.5
+            # An infinite neighbour of weight 0 would give NaN.
+            result = arithmetic.where(weight == 0, below, below * (1 - weight) + above * weight)
     else:
         nearest = {"lower": low, "higher": high}
-        result = at(nearest[method] if method in nearest else perform(arithmetic.ROUND_TO_EVEN, (position,)))
+        result, _ = at(
+            nearest[method] if method in nearest else perform(arithmetic.ROUND_TO_EVEN, (position,))
+        )
     bad = reducing.all(missing, -1) if skip else reducing.any(missing, -1)
     undefined = shaping.expand_dims(bad, 0) | isnan(points)
     shape = (result.type.shape[0], *sizes)

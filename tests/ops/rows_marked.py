@@ -13,6 +13,7 @@ from effx.families.callbacks.callback import PythonCallback
 from effx.families.callbacks.function import HostFunction
 from effx.families.composite import Composite
 from effx.families.foreign import ForeignCall
+from effx.families.order_statistics import OrderStatistics
 from effx.families.platform import PlatformIndex
 from effx.families.ragged import GroupedMatmul, GroupedOuter
 from effx.families.topk import ApproximateTopK, TopIndices, TopK
@@ -26,6 +27,11 @@ from tests.ops.rows_control import PAIRS, SINE, program
 def rising(rng: np.random.Generator, type: ArrayType) -> Data:
     """Draws bounds of groups, the last one at times after the last row."""
     return np.sort(rng.integers(0, 6, type.shape), axis=-1).astype(type.dtype)
+
+
+def ranks(rng: np.random.Generator, type: ArrayType) -> Data:
+    """Draws ranks of rows, some beyond both ends."""
+    return rng.integers(-1, 6, type.shape).astype(type.dtype)
 
 
 def grouped(op: Any, lhs: tuple[int, ...], rhs: tuple[int, ...], groups: int, *of: Any) -> list[Sample]:
@@ -194,6 +200,47 @@ ROWS = [
             ),
             refuses(
                 TopK(0), t(f32), error=ShapeError, text="top_k: takes rows of at least 0 elements, got f32[]"
+            ),
+        ),
+    ),
+    Row(
+        OrderStatistics,
+        tuple(
+            [
+                Sample(OrderStatistics(), (t(d, *rows, n), t(i32, *rows, k)), (spaced, ranks))
+                for d in (i32, u8, bf16, f16, f32, f64)
+                for rows, n, k in (((3,), 4, 2), ((), 5, 1), ((2, 2), 1, 1), ((2,), 3, 0), ((0,), 2, 1))
+            ]
+            + [Sample(OrderStatistics(), (t(b1, 3), t(i32, 2)), (anything, ranks))]
+        ),
+        invalid=(
+            refuses(
+                OrderStatistics(),
+                t(f32, 2, 3),
+                t(i32, 2),
+                error=ShapeError,
+                text="order_statistics: rows and their ranks must have the same axes: f32[2,3], i32[2]",
+            ),
+            refuses(
+                OrderStatistics(),
+                t(f32, 2, 3),
+                t(f32, 2, 1),
+                error=DTypeError,
+                text="order_statistics: ranks must be i32, got f32[2,1]",
+            ),
+            refuses(
+                OrderStatistics(),
+                t(c128, 3),
+                t(i32, 1),
+                error=DTypeError,
+                text="order_statistics: the operand must be bool or signed or unsigned or floating, got c128[3]",
+            ),
+            refuses(
+                OrderStatistics(),
+                t(f32, 2, 0),
+                t(i32, 2, 1),
+                error=ShapeError,
+                text="order_statistics: rows must have an element, got f32[2,0]",
             ),
         ),
     ),

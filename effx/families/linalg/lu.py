@@ -26,12 +26,18 @@ from effx.families.linalg.matrices import (
     emits_kernel,
     eye,
     info_type,
+    is_on_cpu,
     kernel_name,
     multiply,
     names_with_types,
     nan_where_failed,
     real_type,
     sample_regular,
+)
+from effx.families.linalg.small_systems import (
+    factorize_small_matrices,
+    is_batch_of_small_matrices,
+    solve_small_systems,
 )
 from effx.families.linalg.triangular import TriangularSolve
 from effx.families.sort import Sort
@@ -57,8 +63,10 @@ from effx.ir.ops.index import Gather
 from effx.ir.ops.shape import Iota
 from effx.ir.passes.sharding_propagation import DimensionShardings, OperandShardings, sharding_rule
 from effx.ir.passes.sharding_rules import shard_leading_axes
+from effx.ir.sizes.dimensions import has_symbolic
 from effx.ir.values.scalars import scalar
 from effx.lower.text import sizes
+from effx.lower.text.emit import emit_decomposition, emit_form
 from effx.lower.text.foreign_calls import custom_call_text
 from effx.lower.text.stablehlo.control import BOOL, INDEX, Names, emit_while_loop
 
@@ -293,6 +301,8 @@ def emit_lu(body: Body, op: Lu, inputs: tuple[Atom, ...], outputs: tuple[Var, ..
     if 0 in t.shape:
         factors, pivots = emit_empty_results(body, outputs[:2])
         return factors, pivots, write_permutation(body, pivots, pivots_type, t.shape[-2])
+    if is_on_cpu(body) and is_batch_of_small_matrices(t):
+        return emit_form(_factorize_small, body, op, inputs, outputs)
     info = info_type(t)
     name = kernel_name(body, "getrf", "getrf", t)
     factors, pivots, failed = call_kernel(body, name, inputs, [t, pivots_type, info], {}, {0: 0})
@@ -300,6 +310,11 @@ def emit_lu(body: Body, op: Lu, inputs: tuple[Atom, ...], outputs: tuple[Var, ..
     pivots = body.line(f"stablehlo.subtract {pivots}, {body.constant(1, pivots_type)} : {pivots_type.mlir}")
     (factors,) = nan_where_failed(body, [factors], [t], failed, info, "GE")
     return factors, pivots, write_permutation(body, pivots, pivots_type, permutation_type.shape[-1])
+
+
+def _factorize_small(op: Lu, a: Array) -> tuple[Array, ...]:
+    factors, pivots = factorize_small_matrices(a)
+    return factors, pivots, PivotsToPermutation(a.type.shape[-1])(pivots)
 
 
 @emits(Lu, platform="tpu")
@@ -334,6 +349,18 @@ class Solve(Singleton, MatrixOperation):
 def decompose_solve(op: Solve, a: Array, b: Array) -> Array:
     factors, _, permutation = Lu()(a)
     return lu_solve(factors, permutation, b)
+
+
+def _solve_small(op: Solve, a: Array, b: Array) -> Array:
+    return solve_small_systems(a, b)
+
+
+@emits(Solve, platform="cpu")
+def emit_solve(body: Body, op: Solve, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
+    a, b = [x.type for x in inputs]
+    if not has_symbolic(b.shape) and b.size and is_batch_of_small_matrices(a, b.shape[-1]):
+        return emit_form(_solve_small, body, op, inputs, outputs)
+    return emit_decomposition(body, op, inputs, outputs)
 
 
 @jvp_rule(Solve)

@@ -53,6 +53,7 @@ from effx.families.linalg.similarity import (
 from effx.families.linalg.triangular import TriangularSolve as TriangularSolve
 from effx.families.linalg.tridiagonal import TridiagonalSolve as TridiagonalSolve
 from effx.families.mulhi import Mulhi as Mulhi
+from effx.families.order_statistics import OrderStatistics as OrderStatistics
 from effx.families.platform import PlatformIndex as PlatformIndex
 from effx.families.quantiles import Ndtri as Ndtri
 from effx.families.ragged import GroupedMatmul as GroupedMatmul, GroupedOuter as GroupedOuter

@@ -137,6 +137,19 @@ def _(site: Here, op: ops.Sort, *xs: Padded) -> PyTree:
     return result(site, attrs.evolve(op, num_keys=op.num_keys + 1)(beyond, *values)[1:])
 
 
+@Padding.site_rule(ops.OrderStatistics)
+def _(site: Here, op: ops.OrderStatistics, x: Padded, ranks: Padded) -> PyTree:
+    last = len(x.shape) - 1
+    kept = site.handler.inside(x.shape, (last,))
+    if kept is None:
+        return result(site, op(x.value, ranks.value))
+    _, ordered = ops.Sort(last, False, 2)((~kept).astype(enp.int32), x.value)
+    end = site.handler.length(x.shape[last]) - 1
+    rank = enp.clip(ranks.value, 0, end)
+    indices = (rank, enp.minimum(rank + 1, end))
+    return result(site, tuple([enp.take_along_axis(ordered, i, last, mode="clip") for i in indices]))
+
+
 @Padding.site_rule(ops.DotGeneral)
 def _(site: Here, op: ops.DotGeneral, x: Padded, y: Padded) -> PyTree:
     handler = site.handler

@@ -11,13 +11,21 @@ import numpy as np
 from effx import dtypes
 from effx.array import Array, Operand, arithmetic, reducing
 from effx.array.arithmetic import conj, where
-from effx.array.promotion import as_operand, broadcast_arrays, convert, promote_dtypes, to_host_array
+from effx.array.promotion import (
+    as_operand,
+    broadcast_arrays,
+    broadcast_to,
+    convert,
+    promote_dtypes,
+    to_host_array,
+)
 from effx.array.shaping import concatenate, moveaxis, normalize_axis, swapaxes
 from effx.errors import DTypeError, OptionError, ShapeError, name_user_call, warn_user
+from effx.families.order_statistics import OrderStatistics
+from effx.ir.values.scalars import scalar
 from effx.lax.operands import check_int
 from effx.numpy import fft
 from effx.numpy.padding import pad
-from effx.numpy.sorting import sort
 from effx.scipy.signal.trends import subtract_line, subtract_mean
 from effx.scipy.signal.windows import Window, get_periodic_window
 
@@ -140,8 +148,9 @@ def _scale_factor(scaling: str, fs: Array, window: Array) -> Array:
 
 def _median(x: Array) -> Array:
     n = x.type.shape[-1]
-    ordered = sort(x, axis=-1)
-    return (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2
+    rank = broadcast_to(scalar((n - 1) // 2, dtypes.int32, False), (*x.type.shape[:-1], 1))
+    middle, following = OrderStatistics()(x, rank)
+    return ((middle + (middle if n % 2 else following)) / 2)[..., 0]
 
 
 def _average(x: Array, average: str) -> Array:
