@@ -725,10 +725,10 @@ def forget_calls(
         return
     for settings in list(key.settings):
         # C++ functions with equal keys share a cache.
-        same: Any = make_fast_function(
+        same = make_fast_function(
             name, function, _no_miss, options.static_argnums, options.static_argnames, (key, settings)
         )
-        same._clear_cache()
+        same._clear_cache()  # type: ignore[attr-defined]  # of jaxlib's C++ functions
 
 
 def _no_miss(*args: object, **kwargs: object) -> tuple[object, FastPath | None, bool]:
