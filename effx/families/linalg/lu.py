@@ -301,7 +301,7 @@ def emit_lu(body: Body, op: Lu, inputs: tuple[Atom, ...], outputs: tuple[Var, ..
     if 0 in t.shape:
         factors, pivots = emit_empty_results(body, outputs[:2])
         return factors, pivots, write_permutation(body, pivots, pivots_type, t.shape[-2])
-    if is_on_cpu(body) and is_batch_of_small_matrices(t):
+    if is_on_cpu(body) and body.module.devices == 1 and is_batch_of_small_matrices(t):
         return emit_form(_factorize_small, body, op, inputs, outputs)
     info = info_type(t)
     name = kernel_name(body, "getrf", "getrf", t)
@@ -358,7 +358,8 @@ def _solve_small(op: Solve, a: Array, b: Array) -> Array:
 @emits(Solve, platform="cpu")
 def emit_solve(body: Body, op: Solve, inputs: tuple[Atom, ...], outputs: tuple[Var, ...]) -> tuple[str, ...]:
     a, b = [x.type for x in inputs]
-    if not has_symbolic(b.shape) and b.size and is_batch_of_small_matrices(a, b.shape[-1]):
+    is_small = not has_symbolic(b.shape) and is_batch_of_small_matrices(a, b.shape[-1])
+    if is_small and b.size and body.module.devices == 1:
         return emit_form(_solve_small, body, op, inputs, outputs)
     return emit_decomposition(body, op, inputs, outputs)
 

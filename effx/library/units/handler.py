@@ -257,3 +257,8 @@ def _(op: ops.DynamicUpdateSlice, x: Quantity, update: Quantity, *where: Quantit
 @Units.rule(ops.Sort)
 def _(op: ops.Sort, *xs: Quantity) -> tuple[Quantity, ...]:
     return tuple([Quantity(y, x.unit) for x, y in zip(xs, op(*[x.value for x in xs]), strict=True)])
+
+
+@Units.rule(ops.OrderStatistics)
+def _(op: ops.OrderStatistics, x: Quantity, ranks: Quantity) -> tuple[Quantity, ...]:
+    return tuple([Quantity(y, x.unit) for y in op(x.value, ranks.value)])
