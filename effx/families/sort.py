@@ -316,7 +316,9 @@ def _is_packing_faster(body: Body, operands: list[tuple[str, ArrayType]]) -> boo
     key = operands[0][1]
     if body.module.platform != "cpu" or body.module.devices > 1 or has_symbolic(key.shape):
         return False
-    return dtypes.bits(key.dtype) <= 32 and (len(operands) > 2 or key.size >= PACKED)
+    # One operand is sorted natively as it is.
+    beside = len(operands) - 1
+    return dtypes.bits(key.dtype) <= 32 and (beside > 1 or (beside == 1 and key.size >= PACKED))
 
 
 def _emit_order(body: Body, op: Sort, key: str, t: ArrayType) -> tuple[str, ArrayType]:

@@ -42,7 +42,7 @@ def is_batch_of_small_matrices(a: ArrayType, columns: int = 0) -> bool:
     return a.shape[-2] == n and 2 <= n <= LARGEST and n + columns <= MOST_COLUMNS and a.size >= BATCH * n * n
 
 
-def _keep(x: Array) -> Array:
+def _compute_once(x: Array) -> Array:
     """Has XLA compute a value once, where it would compute it again for each of its uses."""
     (y,) = OptimizationBarrier()(x)
     return y
@@ -64,7 +64,7 @@ def _repeat(step: Step, n: int, carry: list[Array], *constants: Array, reverse: 
     return list(Scan(program, n, fixed, len(carry), reverse)(*constants, *carry, indices))
 
 
-def _take(x: Array, i: Array, axis: int) -> Array:
+def _take_along(x: Array, i: Array, axis: int) -> Array:
     """Returns x at an index along an axis, without it."""
     zero = scalar(0, dtypes.int32, False)
     shape = x.type.shape
@@ -73,12 +73,12 @@ def _take(x: Array, i: Array, axis: int) -> Array:
     return reshape(part, tuple([n for k, n in enumerate(shape) if k != axis]))
 
 
-def _row(x: Array, i: int) -> Array:
+def _slice_row(x: Array, i: int) -> Array:
     rest = x.type.shape[1:]
     return reshape(Slice((i, *(0,) * len(rest)), (i + 1, *rest), (1,) * x.type.ndim)(x), rest)
 
 
-def _number(x: Array, axis: int) -> Array:
+def _number_axis(x: Array, axis: int) -> Array:
     """Returns the indices along an axis, with axes of size 1 beside it."""
     shape = tuple([n if k == axis else 1 for k, n in enumerate(x.type.shape)])
     return Iota(array_type(dtypes.int32, shape), axis)()
@@ -86,48 +86,48 @@ def _number(x: Array, axis: int) -> Array:
 
 def _find_pivots(column: Array, s: Array) -> Array:
     """Returns for each matrix the first row from s on with the largest element, `i32[batch]`."""
-    size = where(_number(column, 0) < s, -1.0, absolute(column))
-    best = _take(size, s, 0)
+    size = where(_number_axis(column, 0) < s, -1.0, absolute(column))
+    best = _take_along(size, s, 0)
     pivot = broadcast_to(s, best.type.shape)
     for i in range(size.type.shape[0]):
-        larger = _row(size, i) > best
-        pivot, best = where(larger, i, pivot), where(larger, _row(size, i), best)
-    return _keep(pivot)
+        larger = _slice_row(size, i) > best
+        pivot, best = where(larger, i, pivot), where(larger, _slice_row(size, i), best)
+    return _compute_once(pivot)
 
 
 def eliminate_column(s: Array, planes: Array, pivots: Array) -> list[Array]:
     """Exchanges rows s and p, and subtracts multiples of row s from those below, which stay in column s."""
     n = planes.type.shape[0]
-    column, current = _take(planes, s, 1), _take(planes, s, 0)
+    column, current = _take_along(planes, s, 1), _take_along(planes, s, 0)
     p = _find_pivots(column, s)
-    row = _row(planes, 0)
+    row = _slice_row(planes, 0)
     for i in range(1, n):
-        row = where(p == i, _row(planes, i), row)
-    row = _keep(row)
-    pivot = _take(row, s, 0)
-    moved = where(_number(column, 0) == p, _take(current, s, 0), column)
+        row = where(p == i, _slice_row(planes, i), row)
+    row = _compute_once(row)
+    pivot = _take_along(row, s, 0)
+    moved = where(_number_axis(column, 0) == p, _take_along(current, s, 0), column)
     # Below a pivot of 0 all is 0.
-    multiples = _keep(where(pivot == 0.0, moved, moved / pivot))
-    rows, columns = _number(planes, 0), _number(planes, 1)
+    multiples = _compute_once(where(pivot == 0.0, moved, moved / pivot))
+    rows, columns = _number_axis(planes, 0), _number_axis(planes, 1)
     exchanged = where(rows == p, current, planes)
     factor = expand_dims(multiples, 1)
     below = where(columns < s, exchanged, where(columns == s, factor, exchanged - factor * row))
     updated = where(rows < s, planes, where(rows == s, row, below))
-    return [updated, where(_number(pivots, 0) == s, p, pivots)]
+    return [updated, where(_number_axis(pivots, 0) == s, p, pivots)]
 
 
 def substitute_row(s: Array, sides: Array, upper: Array) -> list[Array]:
     """Divides row s of right sides by the diagonal, and subtracts multiples of it from those above."""
-    x = _keep(_take(sides, s, 0) / _take(_take(upper, s, 0), s, 0))
-    rows = _number(sides, 0)
-    above = sides - expand_dims(_take(upper, s, 1), 1) * x
+    x = _compute_once(_take_along(sides, s, 0) / _take_along(_take_along(upper, s, 0), s, 0))
+    rows = _number_axis(sides, 0)
+    above = sides - expand_dims(_take_along(upper, s, 1), 1) * x
     return [where(rows == s, x, where(rows < s, above, sides))]
 
 
 def _eliminate(matrices: Array) -> list[Array]:
     """Returns the planes of factors `[n, columns, batch]`, and pivots `i32[n, batch]`."""
     n, columns = matrices.type.shape[-2:]
-    planes = _keep(moveaxis(reshape(matrices, (-1, n, columns)), 0, -1))
+    planes = _compute_once(moveaxis(reshape(matrices, (-1, n, columns)), 0, -1))
     pivots = broadcast_to(scalar(0, dtypes.int32, False), (n, planes.type.shape[-1]))
     return _repeat(eliminate_column, n, [planes, pivots])
 
