@@ -6,6 +6,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -97,3 +98,20 @@ def test_unknown_libraries_are_refused(
     with pytest.raises(SystemExit):
         command.main()
     assert "--libraries: got cupy, expected some of effx, jax, torch, numpy" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["across_libraries", "--libraries", "numpy"])
+    with pytest.raises(SystemExit):
+        command.main()
+    assert "expected effx among them" in capsys.readouterr().err
+
+
+def test_some_rows_do_not_replace_the_page(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """And effx comes first, whatever the order on the command line."""
+    monkeypatch.setattr(command, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(command, "FILE", tmp_path / "results.json")
+    flags = ["--libraries", "numpy,effx", "--filter", "^eager", "--rounds", "1"]
+    monkeypatch.setattr(sys, "argv", ["across_libraries", *flags])
+    command.main()
+    assert capsys.readouterr().out.split()[:5] == ["ms", "effx", "numpy", "limit", "/numpy"]
+    assert not list(tmp_path.iterdir())

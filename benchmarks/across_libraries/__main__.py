@@ -1,8 +1,8 @@
 """Command line: `python -m benchmarks.across_libraries [--filter REGEX] [--rounds N] [--libraries effx,numpy]`.
 
 Each library has a process of its own, and they take turns, row by row and round by round. A library that is not installed
-is left out. Results are written to benchmarks/results/across_libraries.json, and as a page to
-docs/tables/across_libraries.md.
+is left out. Results of all rows are written to benchmarks/results/across_libraries.json, and as a page to
+docs/tables/across_libraries.md; those of some rows are printed alone.
 """
 
 from __future__ import annotations
@@ -140,7 +140,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="benchmarks.across_libraries", description="effx and other libraries"
     )
-    parser.add_argument("--filter", default="", metavar="REGEX", help="only rows whose title matches")
+    parser.add_argument(
+        "--filter", default="", metavar="REGEX", help="only rows whose title matches; writes nothing"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="answers of each library")
     parser.add_argument("--libraries", default=",".join(LIBRARIES), help="which, separated by commas")
     parser.add_argument("--no-page", action="store_true", help="print the table, and write nothing")
@@ -148,7 +150,11 @@ def main() -> None:
     asked = options.libraries.split(",")
     if unknown := [n for n in asked if n not in LIBRARIES]:
         parser.error(f"--libraries: got {', '.join(unknown)}, expected some of {', '.join(LIBRARIES)}")
-    names = [n for n in asked if importlib.util.find_spec(n) is not None]
+    if "effx" not in asked:
+        parser.error(
+            f"--libraries: got {options.libraries}, expected effx among them, to which others are compared"
+        )
+    names = [n for n in LIBRARIES if n in asked and importlib.util.find_spec(n) is not None]
     print(
         f"{'ms':46}"
         + "".join(f"{n:>12}" for n in names)
@@ -166,7 +172,7 @@ def main() -> None:
     finally:
         for worker in workers.values():
             worker.close()
-    if options.no_page:
+    if options.no_page or options.filter:
         return
     record = {
         "date": datetime.now(UTC).date().isoformat(),

@@ -279,9 +279,9 @@ def network_rows() -> list[Row]:
 
     def normalize(of: Namespaces) -> Function:
         def f(x: Any, scale: Any, shift: Any) -> Any:
-            centred = x - x.mean(-1, keepdims=True)
-            variance = (centred * centred).mean(-1, keepdims=True)
-            return centred * of.lax.rsqrt(variance + 1e-5) * scale + shift
+            centered = x - x.mean(-1, keepdims=True)
+            variance = (centered * centered).mean(-1, keepdims=True)
+            return centered * of.lax.rsqrt(variance + 1e-5) * scale + shift
 
         return f
 

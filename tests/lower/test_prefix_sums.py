@@ -109,3 +109,14 @@ def test_sums_are_more_accurate_than_in_turn() -> None:
     assert errors[0] * 20 < errors[1]
     bound = 2.0**-24 * exact * (7 * math.log(x.size, 8) + 7)
     assert (np.abs(np.asarray(enp.cumsum(x)) - exact) <= bound).all()
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+def test_floats_of_8_bits_are_scanned_in_a_loop(dtype: str) -> None:
+    """In rows of eight their selections took more than a minute to compile."""
+    data = np.tile(np.float32([1, -2, 3, -4]), 150)
+    x = enp.asarray(data, dtype)
+    f = effx.jit(lambda x: lax.cummax(x, 0))
+    if effx.default_backend() == "cpu":
+        assert "stablehlo.while" in f.lower(x).as_text()
+    np.testing.assert_array_equal(np.asarray(f(x)).astype(np.float32), np.maximum.accumulate(data))
