@@ -518,7 +518,8 @@ def test_arrays_that_were_read_are_freed(read: Callable[[Any], Any]) -> None:
     make = effx.jit(lambda i: enp.ones((200, 1000)) * i)
     read(make(1.0))
     before = resident()
-    for i in range(40):
+    for i in range(160):
         read(make(float(i)))  # 0.8 MB each
     gc.collect()
-    assert resident() - before < 16.0
+    # What allocators keep for themselves is not nothing: 17 MB were seen.
+    assert resident() - before < 64.0

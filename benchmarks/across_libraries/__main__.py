@@ -28,7 +28,7 @@ from benchmarks.report import RESULTS, describe_processor, versions
 FILE = RESULTS / "across_libraries.json"
 PAGE = RESULTS.parent.parent / "docs" / "tables" / "across_libraries.md"
 
-WHAT = (
+ABOUT = (
     "This page is written by `make bench-peers`: the same calls in effx, JAX, PyTorch and NumPy or SciPy, each in a "
     "process of its own, in turns. Times are medians. The limit is the time in which all processors read and write in "
     "place the bytes that the call must move. A ratio is effx's time over the other's: below 1 effx takes less."
@@ -44,7 +44,6 @@ class Worker:
             [sys.executable, "-m", "benchmarks.across_libraries.worker", library],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
             text=True,
         )
 
@@ -86,7 +85,7 @@ def measure_row(row: Row, workers: Mapping[str, Worker], rounds: int) -> dict[st
     return {"title": row.title, "seconds": seconds, "errors": errors, "limit": limit}
 
 
-def ratio_to_effx(result: Mapping[str, Any], name: str) -> float | None:
+def ratio_of_effx(result: Mapping[str, Any], name: str) -> float | None:
     """Returns how long effx took in units of another library: the median over rounds."""
     seconds = result["seconds"]
     if name not in seconds or "effx" not in seconds:
@@ -103,7 +102,7 @@ def show_line(result: Mapping[str, Any], names: Sequence[str]) -> str:
         text += f"{statistics.median(times) * 1e3:12.3f}" if times else f"{'-':>12}"
     text += f"{'':>10}" if result["limit"] is None else f"{result['limit'] * 1e3:10.3f}"
     for name in names[1:]:
-        ratio = ratio_to_effx(result, name)
+        ratio = ratio_of_effx(result, name)
         text += f"{'':>8}" if ratio is None else f"{ratio:8.2f}"
     errors = [f"  {name}: {text}" for name, text in result["errors"].items() if text != "LookupError: none"]
     return text + "".join(errors)
@@ -118,14 +117,14 @@ def render_page(record: Mapping[str, Any]) -> str:
     where = f"{record['processor']}, {record['cores']} cores, Python {record['python']}"
     lines = [
         "# Across libraries",
-        fill(WHAT, 120),
+        fill(ABOUT, 120),
         fill(f"Measured on {record['date']}: {where}, {known}.", 120),
     ]
     table = ["| | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
     for result in record["rows"]:
         times = [result["seconds"].get(n) for n in names]
         cells = [show_time(statistics.median(t) * 1e6) if t else "" for t in times]
-        ratios = [ratio_to_effx(result, n) for n in names[1:]]
+        ratios = [ratio_of_effx(result, n) for n in names[1:]]
         limit = "" if result["limit"] is None else show_time(result["limit"] * 1e6)
         table.append(
             f"| {result['title']} | "
@@ -161,7 +160,7 @@ def main() -> None:
         + f"{'limit':>10}"
         + "".join(f"{'/' + n:>8}" for n in names[1:])
     )
-    workers = {name: Worker(name) for name in names}
+    workers: dict[str, Worker] = {name: Worker(name) for name in names}
     results = []
     try:
         for title, row in all_rows().items():

@@ -256,12 +256,12 @@ def network_rows() -> list[Row]:
     """Layers, and their gradients."""
     image, kernel, depthwise = (8, 56, 56, 64), (3, 3, 64, 64), (3, 3, 1, 64)
 
-    def convolve(of: Namespaces, groups: int) -> Function:
+    def make_convolution(of: Namespaces, groups: int) -> Function:
         return lambda x, w: of.lax.conv_general_dilated(
             x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=groups
         )
 
-    def convolve_in_torch(torch: Any, groups: int) -> Function:
+    def make_convolution_of_torch(torch: Any, groups: int) -> Function:
         # Channels last in memory, as for the others.
         def f(x: Any, w: Any) -> Any:
             y = torch.nn.functional.conv2d(
@@ -271,13 +271,13 @@ def network_rows() -> list[Row]:
 
         return f
 
-    def pool(of: Namespaces) -> Function:
+    def make_pool(of: Namespaces) -> Function:
         return lambda x: of.lax.reduce_window(x, -np.inf, of.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
 
-    def pool_in_torch(torch: Any) -> Function:
+    def make_pool_of_torch(torch: Any) -> Function:
         return lambda x: torch.nn.functional.max_pool2d(x.permute(0, 3, 1, 2), 2).permute(0, 2, 3, 1)
 
-    def normalize(of: Namespaces) -> Function:
+    def make_norm(of: Namespaces) -> Function:
         def f(x: Any, scale: Any, shift: Any) -> Any:
             centered = x - x.mean(-1, keepdims=True)
             variance = (centered * centered).mean(-1, keepdims=True)
@@ -285,10 +285,10 @@ def network_rows() -> list[Row]:
 
         return f
 
-    def normalize_in_torch(torch: Any) -> Function:
+    def make_norm_of_torch(torch: Any) -> Function:
         return lambda x, scale, shift: torch.nn.functional.layer_norm(x, (512,), scale, shift)
 
-    def recur(of: Namespaces) -> Function:
+    def make_lstm(of: Namespaces) -> Function:
         def cell(state: Any, x: Any, u: Any, w: Any) -> Any:
             h, c = state
             i, f, g, o = of.numpy.split(x @ w + h @ u, 4, -1)
@@ -302,9 +302,10 @@ def network_rows() -> list[Row]:
 
         return f
 
-    def recur_in_torch(torch: Any) -> Function:
+    def make_lstm_of_torch(torch: Any) -> Function:
+        module = torch.nn.LSTM(256, 256, bias=False)
+
         def f(x: Any, w: Any, u: Any) -> Any:
-            module = torch.nn.LSTM(x.shape[2], u.shape[0], bias=False)
             return torch.func.functional_call(
                 module, {"weight_ih_l0": w.t().contiguous(), "weight_hh_l0": u.t().contiguous()}, (x,)
             )[0]
@@ -317,7 +318,7 @@ def network_rows() -> list[Row]:
     def norm_arguments() -> tuple[Data, ...]:
         return floats(64, 128, 512), floats(512), floats(512, seed=1)
 
-    both: dict[
+    layers: dict[
         str,
         tuple[
             Callable[[], tuple[Data, ...]], Callable[[Namespaces], Function], Callable[[Any], Function], int
@@ -325,23 +326,23 @@ def network_rows() -> list[Row]:
     ] = {
         "convolution 3 x 3, 64 channels": (
             lambda: (floats(*image), floats(*kernel) / 24),
-            lambda of: convolve(of, 1),
-            lambda torch: convolve_in_torch(torch, 1),
+            lambda of: make_convolution(of, 1),
+            lambda torch: make_convolution_of_torch(torch, 1),
             2,
         ),
         "depthwise convolution 3 x 3, 64 channels": (
             lambda: (floats(*image), floats(*depthwise)),
-            lambda of: convolve(of, 64),
-            lambda torch: convolve_in_torch(torch, 64),
+            lambda of: make_convolution(of, 64),
+            lambda torch: make_convolution_of_torch(torch, 64),
             2,
         ),
-        "max pool 2 x 2": (lambda: (floats(*image),), pool, pool_in_torch, 1),
-        "layer norm of 8192 x 512": (norm_arguments, normalize, normalize_in_torch, 3),
-        "LSTM of 50 steps, batch 32, width 256": (lstm_arguments, recur, recur_in_torch, 3),
+        "max pool 2 x 2": (lambda: (floats(*image),), make_pool, make_pool_of_torch, 1),
+        "layer norm of 8192 x 512": (norm_arguments, make_norm, make_norm_of_torch, 3),
+        "LSTM of 50 steps, batch 32, width 256": (lstm_arguments, make_lstm, make_lstm_of_torch, 3),
     }
     return [
         Row(name, arguments, xla_form, torch_form)
-        for title, (arguments, xla, in_torch, count) in both.items()
+        for title, (arguments, xla, in_torch, count) in layers.items()
         for name, xla_form, torch_form in (
             (title, xla, in_torch),
             (

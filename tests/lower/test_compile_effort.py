@@ -517,7 +517,7 @@ def test_a_failure_in_the_thread(monkeypatch: pytest.MonkeyPatch, caplog: pytest
             wait_for_compilations()
     (message,) = [r.getMessage() for r in caplog.records]
     assert message.startswith(
-        "compile: statistics runs on as it was compiled first; in full: compile: no mem"
+        "compile: statistics stays as it was compiled first, since compiling in full failed: compile: no mem"
     )
     assert is_run_by_cpp(f, X)
 

@@ -14,7 +14,7 @@ import effx
 import effx.numpy as enp
 from effx.errors import BackendError
 from effx.lower.placement import host_memory
-from effx.lower.placement.host_memory import ALIGNMENT, LEAST_BYTES_TO_SHARE, copy_to_share, is_shareable
+from effx.lower.placement.host_memory import ALIGNMENT, LEAST_BYTES_TO_SHARE, copy_aligned, is_shareable
 
 Data: TypeAlias = np.ndarray[Any, Any]
 DTYPES: list[Any] = [np.float32, np.int8, np.bool_, np.complex64, ml_dtypes.bfloat16]
@@ -64,7 +64,7 @@ def test_any_strides(arrange: Callable[[Data], Data]) -> None:
 
 
 def test_constant_data_that_are_aligned_are_shared() -> None:
-    data = copy_to_share(large_array(np.float32))
+    data = copy_aligned(large_array(np.float32))
     assert is_shareable(data)
     owner: object = data
     while isinstance(owner, np.ndarray):
@@ -75,7 +75,7 @@ def test_constant_data_that_are_aligned_are_shared() -> None:
 
 def test_copies_are_aligned_and_small_arrays_too() -> None:
     for count in (1, 7, 1000):
-        copy = copy_to_share(np.arange(count, dtype=np.int16))
+        copy = copy_aligned(np.arange(count, dtype=np.int16))
         assert copy.ctypes.data % ALIGNMENT == 0
         np.testing.assert_array_equal(copy, np.arange(count))
 
@@ -171,7 +171,7 @@ def test_without_glibc_memory_is_returned(monkeypatch: pytest.MonkeyPatch) -> No
     effx.config.update("host_memory", "keep")
     try:
         with pytest.warns(RuntimeWarning) as caught:
-            host_memory.prepare_allocator()
+            host_memory.set_allocator_policy()
     finally:
         host_memory._value_at_start.clear()
         effx.config.update("host_memory", "return")

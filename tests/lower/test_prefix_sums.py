@@ -94,8 +94,12 @@ def test_special_values_stay_where_they_are(length: int) -> None:
         np.testing.assert_array_equal(total, np.cumsum(x))
     assert np.isposinf(total[300:400]).all()
     assert np.isnan(total[400:]).all()
-    zeros = np.asarray(enp.cumsum(np.full(length, -0.0, np.float32)))
-    assert np.signbit(zeros).all()
+    zeros = np.full(length, -0.0, np.float32)
+    assert np.signbit(np.asarray(enp.cumsum(zeros))).all()
+    for shape, axis in (((2,), 0), ((70,), 0), ((length, 3), 0), ((3, length), 1)):
+        for reverse in (False, True):
+            total = lax.cumsum(np.broadcast_to(zeros[0], shape), axis, reverse=reverse)
+            assert np.signbit(np.asarray(total)).all()
     largest = np.asarray(lax.cummax(enp.asarray(np.where(np.arange(length) == 77, np.nan, x)), 0))
     assert not np.isnan(largest[:77]).any()
     assert np.isnan(largest[77:]).all()

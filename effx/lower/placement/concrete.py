@@ -35,7 +35,7 @@ from effx.ir.values.parameters import DT, Dims
 from effx.ir.values.printing import array_repr, host_text
 from effx.lower.placement import transfer_guards
 from effx.lower.placement.backends import check_runnable_device, client, default_device, is_local
-from effx.lower.placement.host_memory import LEAST_BYTES_TO_SHARE, copy_to_share, is_shareable
+from effx.lower.placement.host_memory import LEAST_BYTES_TO_SHARE, copy_aligned, is_shareable
 from effx.lower.placement.layouts import AutoLayout, Layout, read_layout
 from effx.lower.placement.memories import Space, device_name, memory_kind_of_space
 from effx.lower.placement.processes import computation_error
@@ -510,7 +510,7 @@ def _place_on_device(
     is_constant = (value is not data and value.base is None) or is_immutable(value)
     if target.platform == "cpu" and value.nbytes >= LEAST_BYTES_TO_SHARE:
         if not (is_constant and is_shareable(value)):
-            value = copy_to_share(value)
+            value = copy_aligned(value)
     elif not is_constant:
         value = value.copy()
     chosen = device is not None if committed is None else committed

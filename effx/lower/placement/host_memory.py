@@ -18,10 +18,10 @@ from effx.ir.values.described import HostData
 
 __all__ = [
     "LEAST_BYTES_TO_SHARE",
-    "copy_to_share",
+    "copy_aligned",
     "is_shareable",
-    "prepare_allocator",
     "release_host_memory",
+    "set_allocator_policy",
 ]
 
 # Parameters of mallopt in glibc's malloc.h.
@@ -39,7 +39,7 @@ def is_shareable(data: HostData) -> bool:
     return data.flags.c_contiguous and data.ctypes.data % ALIGNMENT == 0
 
 
-def copy_to_share(data: HostData) -> HostData:
+def copy_aligned(data: HostData) -> HostData:
     """Returns a copy that XLA:CPU uses without another one.
 
     From 4 MB on NumPy requests huge pages for it, which XLA does not: a copy of 64 MB takes 6.2 ms, XLA's own 23.
@@ -51,7 +51,7 @@ def copy_to_share(data: HostData) -> HostData:
     return copy
 
 
-def prepare_allocator() -> None:
+def set_allocator_policy() -> None:
     """Makes malloc keep what is freed, if `host_memory` says so. It serves threads that start later.
 
     Memory comes from one heap then: glibc gives threads heaps of 64 MB, and maps what does not fit in. It is one lock
@@ -76,7 +76,7 @@ def prepare_allocator() -> None:
 _value_at_start: list[HostMemory] = []  # once the CPU backend has started
 
 
-def _check_not_started(value: HostMemory) -> None:
+def _check_unchanged_since_start(value: HostMemory) -> None:
     if _value_at_start and value != _value_at_start[0]:
         raise BackendError(
             f"host_memory: the CPU backend has started with {_value_at_start[0]!r}; set EFFX_HOST_MEMORY, or the flag "
@@ -84,7 +84,7 @@ def _check_not_started(value: HostMemory) -> None:
         )
 
 
-host_memory.subscribe_global(_check_not_started)
+host_memory.subscribe_global(_check_unchanged_since_start)
 
 
 def release_host_memory() -> bool:

@@ -14,7 +14,7 @@ from jaxlib import _jax
 
 from effx.errors import BackendError, DistributedError
 from effx.flags import cpu_collectives_implementation
-from effx.lower.placement.host_memory import prepare_allocator
+from effx.lower.placement.host_memory import set_allocator_policy
 
 Service = _jax.DistributedRuntimeService
 # Returns why the process with this number can no longer answer; None where it can.
@@ -215,7 +215,7 @@ def start_cpu_client(num_devices: int) -> _jax.Client:
     Raises:
         DistributedError: the processes' backends do not connect, or there is no MPI.
     """
-    prepare_allocator()
+    set_allocator_policy()
     if not current_group:
         return _jax.get_tfrt_cpu_client(asynchronous=True, num_devices=num_devices)
     group = current_group[0]

@@ -59,18 +59,22 @@ class Recompilation:
             if self.calls_left == 0:
                 _queue.add(self)
 
-    def run(self) -> None:
+    def compile(self) -> None:
         """Compiles. Where that fails, the program stays as it is, and a warning says so."""
-        compile_in_full, self._compile = self._compile, None  # with the text
+        compile_in_full, self._compile = self._compile, None  # frees the text that it holds
         assert compile_in_full is not None
         try:
             self.loaded = compile_in_full()
         except Exception as error:  # noqa: BLE001  the program runs without it
-            _log.warning("compile: %s runs on as it was compiled first; in full: %s", self.name, error)
+            _log.warning(
+                "compile: %s stays as it was compiled first, since compiling in full failed: %s",
+                self.name,
+                error,
+            )
         self.is_over = True
-        if self.on_end is not None:
-            self.on_end()
-            self.on_end = None
+        on_end, self.on_end = self.on_end, None
+        if on_end is not None:
+            on_end()
 
 
 @final
@@ -80,7 +84,7 @@ class CompilationQueue:
     Attributes:
         changed: held for each change; notified when the thread ends.
         waiting: in order; programs that are freed drop out.
-        thread: it, while it runs.
+        thread: the thread that compiles, while there is one.
     """
 
     def __init__(self) -> None:
@@ -107,8 +111,8 @@ class CompilationQueue:
             with contextlib.suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
         try:
-            while (recompilation := self.next()) is not None:
-                recompilation.run()
+            while (recompilation := self.take_next()) is not None:
+                recompilation.compile()
                 del recompilation
         finally:  # exit may end it, too
             with self.changed:
@@ -116,7 +120,7 @@ class CompilationQueue:
                     self.thread = None
                     self.changed.notify_all()
 
-    def next(self) -> Recompilation | None:
+    def take_next(self) -> Recompilation | None:
         """Returns the first one; None at the end, from where on the thread counts as ended."""
         with self.changed:
             while self.waiting:

@@ -344,6 +344,8 @@ def cumulative(body: Body, op: r.Cumulative, inputs: Inputs, outputs: Outputs) -
     t = inputs[0].type
     x = body.name(inputs[0])
     combine, init = combiner(op, t)
+    if body.module.platform == "cpu" or (not has_symbolic(t.shape) and t.shape[op.axis] * t.size <= WINDOWED):
+        init = _neutral_element(op, t)
     if has_symbolic(t.shape):
         return _emit_symbolic_scan(body, x, t, op.axis, combine, init, backwards=op.reverse)
     if t.shape[op.axis] < 2 or t.size == 0:
@@ -359,7 +361,7 @@ def cumulative(body: Body, op: r.Cumulative, inputs: Inputs, outputs: Outputs) -
     is_last = math.prod(t.shape[op.axis + 1 :]) == 1
     # Of floats of 8 bits and fewer LLVM takes seconds, or more than a minute, for the selections: float8_e4m3fn[1024, 511].
     if body.module.platform == "cpu" and is_last and t.size >= LOOPED and t.dtype not in dtypes.TINY_FLOATS:
-        return _emit_scan_of_rows(body, x, t, op.axis, combine, _neutral_element(op, t), backwards=op.reverse)
+        return _emit_scan_of_rows(body, x, t, op.axis, combine, init, backwards=op.reverse)
     if t.size >= LOOPED:
         return _emit_block_scan(body, x, t, op.axis, combine, start, backwards=op.reverse)
     if not op.reverse:
