@@ -98,8 +98,8 @@ def test_special_values_stay_where_they_are(length: int) -> None:
     assert np.signbit(np.asarray(enp.cumsum(zeros))).all()
     for shape, axis in (((2,), 0), ((70,), 0), ((length, 3), 0), ((3, length), 1)):
         for reverse in (False, True):
-            total = lax.cumsum(np.broadcast_to(zeros[0], shape), axis, reverse=reverse)
-            assert np.signbit(np.asarray(total)).all()
+            running = lax.cumsum(np.broadcast_to(zeros[0], shape), axis, reverse=reverse)
+            assert np.signbit(np.asarray(running)).all()
     largest = np.asarray(lax.cummax(enp.asarray(np.where(np.arange(length) == 77, np.nan, x)), 0))
     assert not np.isnan(largest[:77]).any()
     assert np.isnan(largest[77:]).all()
@@ -118,7 +118,7 @@ def test_sums_are_more_accurate_than_in_turn() -> None:
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
 def test_floats_of_8_bits_are_scanned_in_a_loop(dtype: str) -> None:
     """In rows of eight their selections took more than a minute to compile."""
-    data = np.tile(np.float32([1, -2, 3, -4]), 150)
+    data = np.tile(np.array([1, -2, 3, -4], np.float32), 150)
     x = enp.asarray(data, dtype)
     f = effx.jit(lambda x: lax.cummax(x, 0))
     if effx.default_backend() == "cpu":
