@@ -560,6 +560,8 @@ def busy(x: Any) -> None:
     effx.jit(f)(x)
 
 
+# Guarded, Python 3.12.1 itself ends by a fault where an interrupt comes while it evaluates an alias of Callable.
+@pytest.mark.unguarded
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # one in a finalizer
 def test_interrupts_leave_everything_clean() -> None:
     """An interrupt at any time leaves the handler stack, the scopes, the flags and the fast path as they were."""
