@@ -83,7 +83,7 @@ def jit(
         compiler_options: options of XLA's compiler by name, or `"optimization_level"` with a `CompilerEffortLevel`
             or the name of one.
         compile: how much XLA optimizes on CPUs: `"full"`, by default; `"fast"`, which compiles sooner and runs slower;
-            `"tiered"`, which compiles fast for the first call, and in full in a thread from the second call on. None for
+            `"tiered"`, which compiles fast for the first call, and in full in a thread after 2 to 16 calls. None for
             the setting `compile`. An option in `compiler_options` counts more.
         abstracted_axes: names of sizes that vary, as `make_jaxpr` takes them: arrays are padded to powers of two, and
             compiled for these.
