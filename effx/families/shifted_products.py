@@ -131,7 +131,7 @@ def emit_shifted_products(
     order = [op.lhs_axes[op.out_axes.index(a)] for a in range(out.ndim)]
     one_each = [a + (repeats > 1 and a > feature) for a in range(out.ndim)]
     # Else padding would be a branch for each factor, which takes 6 times as long.
-    (x,) = _fence(body, [(x, t)])
+    (x,) = body.barrier((x, t))
     kernel, u = body.convert(kernel, u, u.with_dtype(out.dtype)), u.with_dtype(out.dtype)
     total, terms = "", 0
     for position in np.ndindex(*window):
@@ -156,7 +156,7 @@ def emit_shifted_products(
             total = body.line(f"stablehlo.add {total}, {product} : {spread.mlir}") if total else product
             terms += 1
             if terms % TERMS_IN_LOOP == 0 and terms < i * prod(window):
-                (total,) = _fence(body, [(total, spread)])
+                (total,) = body.barrier((total, spread))
     return sizes.reshape(body, total, spread, out)
 
 
@@ -181,7 +181,7 @@ def emit_shifted_sums(
     vector = out.with_shape((groups,))
     for first in range(0, len(terms), SUMS_IN_LOOP):
         # Loops come one after another, so that each has the memory of the one before.
-        x, kernel, *sums = _fence(body, [(x, t), (kernel, u), *[(y, vector) for y in sums]])
+        x, kernel, *sums = body.barrier((x, t), (kernel, u), *[(y, vector) for y in sums])
         products = []
         v = t
         for *position, b, r in terms[first : first + SUMS_IN_LOOP]:
@@ -243,11 +243,6 @@ def _stack_sums(
     return sizes.reshape(body, y, v, out)
 
 
-def _fence(body: Body, values: Sequence[tuple[str, ArrayType]]) -> tuple[str, ...]:
-    names, kinds = ", ".join([x for x, _ in values]), ", ".join([t.mlir for _, t in values])
-    return body.block(f"stablehlo.optimization_barrier {names} : {kinds}", len(values))
-
-
 def _sum_together(body: Body, products: Sequence[str], t: ArrayType, axes: Sequence[int]) -> list[str]:
     """Writes the sums over axes of several arrays of one type, in one loop, and what no later loop computes again."""
     s = array_type(t.dtype).mlir
@@ -267,4 +262,4 @@ def _sum_together(body: Body, products: Sequence[str], t: ArrayType, axes: Seque
         f": ({', '.join([*[t.mlir] * k, *[s] * k])}) -> ({', '.join([out.mlir] * k)})",
         k,
     )
-    return list(_fence(body, [(y, out) for y in names]))
+    return list(body.barrier(*[(y, out) for y in names]))

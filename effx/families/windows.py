@@ -537,7 +537,7 @@ def _emit_shifts(
         around = Pad(op.low, op.high, interior).infer(t, array_type(t.dtype))
         x = sizes.pad(body, x, t, start, around, low=op.low, high=op.high, interior=interior)
         t = around
-    x = body.line(f"stablehlo.optimization_barrier {x} : {t.mlir}")
+    (x,) = body.barrier((x, t))
     counts = [n if m else k for n, k, m in zip(out.shape, t.shape, moves, strict=True)]
     part, full = t.with_shape(tuple(counts)), t.with_shape(out.shape)
     for offset in np.ndindex(*op.window):

@@ -543,6 +543,11 @@ class Body:
             return scope_within(path, transformed_scope(scope_within(equation.scope, f"jit({name})")))
         return scope_within(self.where, op.name)
 
+    def barrier(self, *values: tuple[str, ArrayType]) -> tuple[str, ...]:
+        """Writes a barrier, across which XLA computes none of the values again; returns their names behind it."""
+        names, types = ", ".join([x for x, _ in values]), ", ".join([t.mlir for _, t in values])
+        return self.block(f"stablehlo.optimization_barrier {names} : {types}", len(values))
+
     def fence(self, op: Operation[object], var: Var) -> None:
         """Writes a barrier between a value and its uses; see `effx.lower.text.fences`."""
         name, t = self.names[var], var.type
@@ -550,10 +555,10 @@ class Body:
             # One row goes through memory instead of the whole array.
             row = array_type(t.dtype, (t.shape[op.axis],))
             name = sizes.iota(self, row, 0)
-            name = self.line(f"stablehlo.optimization_barrier {name} : {row.mlir}")
+            (name,) = self.barrier((name, row))
             name = sizes.broadcast_in_dim(self, name, row, t, (op.axis,))
         else:
-            name = self.line(f"stablehlo.optimization_barrier {name} : {t.mlir}")
+            (name,) = self.barrier((name, t))
         self.names[var] = name
 
     def widened(self, atom: Atom) -> tuple[str, ArrayType]:

@@ -329,9 +329,7 @@ def optimization_barrier(
 ) -> tuple[str, ...]:
     if not inputs:
         return ()
-    names = ", ".join(map(body.name, inputs))
-    types = ", ".join(a.type.mlir for a in inputs)
-    return body.block(f"stablehlo.optimization_barrier {names} : {types}", len(inputs))
+    return body.barrier(*[(body.name(x), x.type) for x in inputs])
 
 
 def flip_float_order(body: Body, bits: str, it: ArrayType, width: int) -> str:

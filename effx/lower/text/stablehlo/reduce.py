@@ -344,14 +344,15 @@ def cumulative(body: Body, op: r.Cumulative, inputs: Inputs, outputs: Outputs) -
     t = inputs[0].type
     x = body.name(inputs[0])
     combine, init = combiner(op, t)
-    if body.module.platform == "cpu" or (not has_symbolic(t.shape) and t.shape[op.axis] * t.size <= WINDOWED):
+    is_short = not has_symbolic(t.shape) and t.shape[op.axis] * t.size <= WINDOWED
+    if body.module.platform == "cpu" or is_short:
         init = _neutral_element(op, t)
     if has_symbolic(t.shape):
         return _emit_symbolic_scan(body, x, t, op.axis, combine, init, backwards=op.reverse)
     if t.shape[op.axis] < 2 or t.size == 0:
         return x
     start = body.constant(init, array_type(t.dtype))
-    if t.shape[op.axis] * t.size <= WINDOWED:
+    if is_short:
         return _emit_window_scan(body, x, t, op.axis, combine, start, backwards=op.reverse)
     if body.module.platform == "tpu" and HAS_SCAN:
         return _emit_scan_of_tpu(body, x, t, op.axis, combine, start, backwards=op.reverse)
@@ -568,12 +569,12 @@ def _emit_flat_scan(
     first = _emit_flat_scan(body, first, first_type, combine, neutral, backwards=backwards)
     last = _emit_flat_scan(body, last, last_type, combine, neutral, backwards=backwards)
     if backwards:
-        last = _emit_barrier(body, last, last_type)
+        (last,) = body.barrier((last, last_type))
         total, total_type = _emit_axis_slice(body, last, last_type, 1, start=0, limit=1, step=1)
         total = sizes.broadcast_in_dim(body, total, total_type, first_type, (0, 1))
         first = body.line(f"stablehlo.{combine} {first}, {total} : {first_type.mlir}")
     else:
-        first = _emit_barrier(body, first, first_type)
+        (first,) = body.barrier((first, first_type))
         total, total_type = _emit_axis_slice(body, first, first_type, 1, start=cut - 1, limit=cut, step=1)
         total = sizes.broadcast_in_dim(body, total, total_type, last_type, (0, 1))
         last = body.line(f"stablehlo.{combine} {total}, {last} : {last_type.mlir}")
@@ -594,12 +595,12 @@ def _emit_scan_of_whole_rows(
         term, _ = _emit_axis_slice(body, terms, split, 2, start=i, limit=i + 1, step=1)
         total = body.line(f"stablehlo.{combine} {total}, {term} : {column.mlir}")
     # Without barriers XLA computes all totals again for each element that uses one.
-    total = _emit_barrier(body, sizes.reshape(body, total, column, totals), totals)
+    (total,) = body.barrier((sizes.reshape(body, total, column, totals), totals))
     running = _emit_flat_scan(body, total, totals, combine, neutral, backwards=backwards)
     by = -1 if backwards else 1
     start = body.constant(neutral, array_type(t.dtype))
     before = sizes.pad(body, running, totals, start, totals, low=[0, by], high=[0, -by], interior=[0, 0])
-    before = _emit_barrier(body, before, totals)
+    (before,) = body.barrier((before, totals))
     within = _combine_within_rows(body, terms, split, combine, backwards=backwards)
     spread = sizes.broadcast_in_dim(body, before, totals, split, (0, 1))
     pair = f"{within}, {spread}" if backwards else f"{spread}, {within}"
@@ -628,10 +629,6 @@ def _combine_within_rows(body: Body, x: str, t: ArrayType, combine: str, *, back
         more = body.line(f"stablehlo.{combine} {pair} : {t.mlir}")
         combined = body.line(f"stablehlo.select {is_taken}, {more}, {combined} : {mask.mlir}, {t.mlir}")
     return combined
-
-
-def _emit_barrier(body: Body, x: str, t: ArrayType) -> str:
-    return body.line(f"stablehlo.optimization_barrier {x} : {t.mlir}")
 
 
 def _emit_pad(body: Body, x: str, t: ArrayType, to: ArrayType, *, low: int, high: int, start: str) -> str:
