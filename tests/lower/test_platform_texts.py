@@ -185,19 +185,19 @@ def test_whole_text(platform: str) -> None:
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_prefix_sums(reverse: bool) -> None:
-    """Rows of eight, a window that XLA cuts itself, and a scan that it knows, which jaxlib 0.10 hands to no TPU."""
-    words = ("stablehlo.while", "stablehlo.reduce_window", "chlo.scan")
-    forms = {
-        platform: [
-            w
-            for w in words
-            if w in lowered(lambda x: lax.cumsum(x, reverse=reverse), (struct(1000),), platform)
-        ]
-        for platform in PLATFORMS
-    }
-    loop, window, scan = words
+    """A loop, in front of it rows of eight of many; a window that XLA cuts itself; a scan that it knows."""
+
+    def words_of(n: int, platform: str, words: tuple[str, ...]) -> list[str]:
+        text = lowered(lambda x: lax.cumsum(x, reverse=reverse), (struct(n),), platform)
+        return [word for word in words if word in text]
+
+    loop, window, scan = words = ("stablehlo.while", "stablehlo.reduce_window", "chlo.scan")
+    # jaxlib 0.10 hands no TPU the scan.
     on_tpu = [scan] if HAS_SCAN else [loop, window]
-    assert forms == {"cpu": [], "cuda": [window], "rocm": [window], "tpu": on_tpu}
+    forms = {platform: words_of(1000, platform, words) for platform in PLATFORMS}
+    assert forms == {"cpu": [loop, window], "cuda": [window], "rocm": [window], "tpu": on_tpu}
+    has_rows = {platform: words_of(100_000, platform, ("stablehlo.select",)) != [] for platform in PLATFORMS}
+    assert has_rows == {"cpu": True, "cuda": False, "rocm": False, "tpu": False}
 
 
 def test_sorts() -> None:

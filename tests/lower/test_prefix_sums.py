@@ -11,7 +11,7 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax
-from effx.lower.text.stablehlo.reduce import CACHE_LINE, CACHE_SETS, _spread_over_cache
+from effx.lower.text.stablehlo.reduce import CACHE_LINE, CACHE_SETS, FEW, _spread_over_cache
 
 SHAPES: list[tuple[int, ...]] = [(n + beside,) for n in (512, 4096, 1 << 16) for beside in (-1, 0, 1)]
 SHAPES += [(rows, n) for rows in (1, 17, 64) for n in (511, 512, 1024, 1025)]
@@ -47,7 +47,7 @@ def test_blocks_share_no_sets_of_a_cache(width: int) -> None:
         assert math.gcd(spread * width, CACHE_SETS) <= max(CACHE_LINE, math.gcd(width, CACHE_SETS))
 
 
-LENGTHS = [1, 2, 7, 8, 9, 15, 16, 17, 63, 64, 65, 511, 512, 513, 1000, 4103, (1 << 16) + 1, (1 << 17) + 5]
+LENGTHS = [2, 7, 8, 9, 15, 16, 17, 24, 33, 63, 64, 65, 511, 513, 1000, 4103, (1 << 16) + 1, (1 << 18) + 133]
 Data: TypeAlias = np.ndarray[Any, Any]
 DTYPES: list[Any] = [np.int8, np.uint32, np.int32, np.float16, np.float32, np.float64, np.complex64]
 
@@ -55,15 +55,17 @@ DTYPES: list[Any] = [np.int8, np.uint32, np.int32, np.float16, np.float32, np.fl
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("length", LENGTHS)
 def test_rows_of_eight(length: int, reverse: bool) -> None:
-    """Along the last axis, whole rows and what is beyond them: whole numbers, whose sums are exact."""
+    """Along the last axis, pairs of rows and what is beyond them: whole numbers, whose sums are exact."""
     rng = np.random.default_rng(length)
+    # So many that a loop does not scan them.
+    shape = (FEW // length + 2, length)
 
     def turn(x: Data) -> Data:
         return x[..., ::-1] if reverse else x
 
     # Two dtypes for each length: 7 and 18 have no common divisor.
     for dtype in (DTYPES[LENGTHS.index(length) % 7], DTYPES[(LENGTHS.index(length) + 3) % 7]):
-        data = rng.integers(0, 2, (2, length)).astype(dtype)
+        data = rng.integers(0, 2, shape).astype(dtype)
         if dtype == np.float16:
             data[:, 1000:] = 0
         with effx.enable_x64():
@@ -75,7 +77,7 @@ def test_rows_of_eight(length: int, reverse: bool) -> None:
         if product is not None:
             np.testing.assert_array_equal(product, turn(np.cumprod(turn(1 + data), 1, dtype=dtype)))
         if dtype != np.complex64:
-            wide = (rng.standard_normal((2, length)) * 50).astype(dtype)
+            wide = (rng.standard_normal(shape) * 50).astype(dtype)
             for scan, accumulate in ((lax.cummax, np.maximum), (lax.cummin, np.minimum)):
                 extreme = turn(accumulate.accumulate(turn(wide), 1))
                 with effx.enable_x64():
@@ -106,19 +108,20 @@ def test_special_values_stay_where_they_are(length: int) -> None:
 
 
 def test_sums_are_more_accurate_than_in_turn() -> None:
-    """Rounding errors grow with the number of levels, not of elements."""
+    """Rounding errors grow with the additions behind one another, not with the elements."""
     x = np.random.default_rng(0).random(1 << 18, dtype=np.float32)
     exact = np.cumsum(x, dtype=np.float64)
     errors = [np.abs(total - exact).max() for total in (np.asarray(enp.cumsum(x)), np.cumsum(x))]
     assert errors[0] * 20 < errors[1]
-    bound = 2.0**-24 * exact * (7 * math.log(x.size, 8) + 7)
+    # Seven additions in a row, then in a loop no more than two square roots of the number of rows.
+    bound = 2.0**-24 * exact * (7 + 2 * math.isqrt(FEW) + 2)
     assert (np.abs(np.asarray(enp.cumsum(x)) - exact) <= bound).all()
 
 
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
 def test_floats_of_8_bits_are_scanned_in_a_loop(dtype: str) -> None:
     """In rows of eight their selections took more than a minute to compile."""
-    data = np.tile(np.array([1, -2, 3, -4], np.float32), 150)
+    data = np.tile(np.array([1, -2, 3, -4], np.float32), FEW // 4 + 1)
     x = enp.asarray(data, dtype)
     f = effx.jit(lambda x: lax.cummax(x, 0))
     if effx.default_backend() == "cpu":
