@@ -54,6 +54,23 @@ def test_values(dtype: Any) -> None:
                 np.testing.assert_array_equal(computed(x)[1], np.argmin(exact[::-1], axis, keepdims=True))
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((65537,), 0), ((7, 9363), 1), ((16411, 4), 1), ((21900, 3), None)]
+)
+def test_extremes_of_many(shape: tuple[int, ...], axis: int | None, dtype: Any) -> None:
+    """Of so many a CPU compares halves of the axis first; odd sizes have an element in both."""
+    reductions = (enp.max, enp.min, enp.argmax, enp.argmin)
+    with effx.enable_x64():
+        reduce_all = effx.jit(lambda x: [[f(y, axis) for f in reductions] for y in (x, x[::-1])])
+        for x in elements(dtype, shape):
+            exact = x if x.dtype.kind in "iub" else x.astype("f8")
+            for results, data in zip(reduce_all(x), (exact, exact[::-1]), strict=True):
+                for result, f in zip(results, (np.max, np.min, np.argmax, np.argmin), strict=True):
+                    expected = f(data, axis)
+                    np.testing.assert_array_equal(np.asarray(result).astype(expected.dtype), expected)
+
+
 def test_computed_twice_with_other_roundings() -> None:
     """XLA fuses what computes the image with each reduction of it, and contracts other products and sums there.
 
