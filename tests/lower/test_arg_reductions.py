@@ -71,6 +71,23 @@ def test_extremes_of_many(shape: tuple[int, ...], axis: int | None, dtype: Any) 
                     np.testing.assert_array_equal(np.asarray(result).astype(expected.dtype), expected)
 
 
+@pytest.mark.parametrize("width", [15, 24, 31, 32])
+def test_extremes_that_become_bfloat16_compile(width: int) -> None:
+    """LLVM unrolls up to 32 steps, and followed all paths through their comparisons: for minutes, and longer."""
+    x = np.random.default_rng(width).normal(size=(4, 160, width)).astype(ml_dtypes.bfloat16)
+    wide = x.astype(np.float32)
+    for axis in (-1, (0, 2), (1, 2)):
+        largest = effx.jit(lambda x, axis=axis: x.astype("f4").max(axis).astype("bfloat16"))(x)
+        np.testing.assert_array_equal(np.asarray(largest), wide.max(axis).astype(x.dtype))
+    window = (1, 1, width)
+    pooled = effx.jit(
+        lambda x: lax.reduce_window(
+            x.astype("f4"), -np.inf, lax.max, window, (1, 1, 1), [(0, 0), (0, 0), (width - 1, 0)]
+        ).astype("bfloat16")
+    )
+    np.testing.assert_array_equal(np.asarray(pooled(x)), np.maximum.accumulate(x, -1))
+
+
 def test_computed_twice_with_other_roundings() -> None:
     """XLA fuses what computes the image with each reduction of it, and contracts other products and sums there.
 

@@ -112,16 +112,20 @@ def choosing_region(combine: str, t: ArrayType) -> str:
 # An axis is halved so often. A million floats take 85 to 170 us so, 640 without, and 75 to 90 in the library that loses
 # NaN; a million integers of 16, 32 or 64 bits 110 to 200, and 700 without, whether in rows of 10 or of 1,000.
 HALVINGS = 4
-# The least size of the axis, of floats and of integers; the comparisons take 8 ms to compile, too long for few integers.
-HALVED, HALVED_INTEGERS = 64, 4
+# The least size of an axis, of floats and of integers. Up to 32 steps of a reduction LLVM writes one after the other, and
+# where the result becomes a bfloat16 it follows all paths of uses through the comparisons for NaN: in rows of 15 to 32
+# `x.max(-1).astype(bfloat16)` compiled for up to 2.7 ** 32 steps. From halves no more than four are left.
+HALVED, HALVED_INTEGERS = 8, 4
+UNROLLED_STEPS = 32
+# The comparisons take 8 ms to compile, too long for few integers.
 MANY_INTEGERS = 2**16
 
 
 def _emit_extreme(body: Body, x: str, t: ArrayType, axes: tuple[int, ...], combine: str, init: Scalar) -> str:
     """Writes a reduction to the greatest or smallest element that keeps NaN.
 
-    It is a plain one where that keeps it. Elsewhere halves of the longest reduced axis are compared element by element,
-    which vectors do, before what is left is reduced.
+    It is a plain one where that keeps it. Elsewhere halves are compared element by element, which vectors do, before what
+    is left is reduced.
     """
     if t.kind == "f" and _is_joined_without_nan(body.module):
         return _emit_partitioned_extreme(body, x, t, axes, combine, init)
@@ -154,17 +158,20 @@ def _emit_plain_extreme(
 def _compare_halves(
     body: Body, x: str, t: ArrayType, axes: tuple[int, ...], combine: str, *, least: int
 ) -> tuple[str, ArrayType]:
-    """Writes comparisons of one half of the longest axis with the other, and of what is left again."""
-    known = [a for a in axes if not is_symbolic(t.shape[a])]
-    axis = max(known, key=lambda a: t.shape[a], default=None)
-    if axis is None or t.shape[axis] < least:
-        return x, t
-    for _ in range(HALVINGS):
-        n = t.shape[axis]
-        half = -(-n // 2)  # the element in the middle may be in both
-        first, halved = _emit_axis_slice(body, x, t, axis, start=0, limit=half, step=1)
-        second, _ = _emit_axis_slice(body, x, t, axis, start=n - half, limit=n, step=1)
-        x, t = body.line(f"stablehlo.{combine} {first}, {second} : {halved.mlir}"), halved
+    """Writes comparisons of one half of an axis with the other, and of what is left again.
+
+    Of the longest axis, and of others that LLVM would unroll.
+    """
+    known = sorted([a for a in axes if not is_symbolic(t.shape[a])], key=lambda a: -t.shape[a])
+    for axis in known:
+        if t.shape[axis] < least or (axis != known[0] and t.shape[axis] > UNROLLED_STEPS):
+            continue
+        for _ in range(HALVINGS):
+            n = t.shape[axis]
+            half = -(-n // 2)  # the element in the middle may be in both
+            first, halved = _emit_axis_slice(body, x, t, axis, start=0, limit=half, step=1)
+            second, _ = _emit_axis_slice(body, x, t, axis, start=n - half, limit=n, step=1)
+            x, t = body.line(f"stablehlo.{combine} {first}, {second} : {halved.mlir}"), halved
     return x, t
 
 
