@@ -61,12 +61,13 @@ def test_values(dtype: Any) -> None:
 def test_extremes_of_many(shape: tuple[int, ...], axis: int | None, dtype: Any) -> None:
     """Of so many a CPU compares halves of the axis first; odd sizes have an element in both."""
     reductions = (enp.max, enp.min, enp.argmax, enp.argmin)
+    oracles: tuple[Any, ...] = (np.max, np.min, np.argmax, np.argmin)
     with effx.enable_x64():
         reduce_all = effx.jit(lambda x: [[f(y, axis) for f in reductions] for y in (x, x[::-1])])
         for x in elements(dtype, shape):
             exact = x if x.dtype.kind in "iub" else x.astype("f8")
             for results, data in zip(reduce_all(x), (exact, exact[::-1]), strict=True):
-                for result, f in zip(results, (np.max, np.min, np.argmax, np.argmin), strict=True):
+                for result, f in zip(results, oracles, strict=True):
                     expected = f(data, axis)
                     np.testing.assert_array_equal(np.asarray(result).astype(expected.dtype), expected)
 
