@@ -112,6 +112,17 @@ def prefix_rows() -> list[Row]:
             2 * FLOAT << 20,
         )
     )
+    # What is computed before a prefix sum is fused with it, or not.
+    rows.append(
+        Row(
+            "running maximum of 2 x, 2^20",
+            lambda: (floats(1 << 20),),
+            lambda of: lambda x: of.lax.cummax(2 * x),
+            lambda torch: lambda x: torch.cummax(2 * x, 0)[0],
+            lambda: lambda x: np.maximum.accumulate(2 * x),
+            2 * FLOAT << 20,
+        )
+    )
     return rows
 
 
@@ -151,6 +162,20 @@ def ordering_rows() -> list[Row]:
             lambda: (floats(256, 10_000),),
             lambda of: lambda x: of.lax.top_k(x, 10),
             lambda torch: lambda x: torch.topk(x, 10),
+        ),
+        Row(
+            "top 10 of a million integers",
+            lambda: (whole_numbers(MILLION, MILLION),),
+            lambda of: lambda x: of.lax.top_k(x, 10),
+            lambda torch: lambda x: torch.topk(x, 10),
+        ),
+        Row(
+            "maxima of rows of integers, 1000 x 1000",
+            lambda: (whole_numbers(MILLION, 1000, 1000),),
+            lambda of: lambda x: of.numpy.max(x, 1),
+            lambda torch: lambda x: torch.amax(x, 1),
+            lambda: lambda x: x.max(1),
+            FLOAT * MILLION,
         ),
         Row(
             "count a million numbers below 1000",
