@@ -232,8 +232,8 @@ _WHOLE = {"sharding": None}
 
 # By effx's names of the operations.
 _VIEWS: Mapping[str, ParameterView] = {
-    "arg_max": _PICKING,
-    "arg_min": _PICKING,
+    "argmax": _PICKING,
+    "argmin": _PICKING,
     "bitcast": ParameterView({"dtype": "new_dtype"}),
     "broadcast_in_dim": ParameterView({"dims": "broadcast_dimensions"}, _WHOLE),
     "concatenate": ParameterView({"axis": "dimension"}),

@@ -6,7 +6,7 @@ import numpy as np
 
 from effx import dtypes
 from effx.array import Array, Operand
-from effx.array.promotion import as_operand
+from effx.array.promotion import as_operand, convert
 from effx.array.shaping import moveaxis, reshape
 from effx.effects import perform
 from effx.errors import DTypeError, ShapeError
@@ -60,7 +60,11 @@ def cumlogsumexp(operand: Operand, axis: int = 0, reverse: bool = False) -> Arra
         raise ShapeError(
             f"cumlogsumexp: axis {axis_index} is out of range for {x.type!r}, which has {x.type.ndim} axes"
         )
-    return _cumulative(x, axis=axis_index, reverse=bool(reverse))
+    if x.type.dtype.itemsize >= 4:
+        return _cumulative(x, axis=axis_index, reverse=bool(reverse))
+    # In 16 bits each step is rounded to three digits: 300,000 numbers gave 12.0 where 13.1 is right.
+    wide = convert(x, dtypes.float32)
+    return convert(_cumulative(wide, axis=axis_index, reverse=bool(reverse)), x.type.dtype, x.type.weak)
 
 
 @jit(static_argnames=("axis", "reverse"), inline=True)

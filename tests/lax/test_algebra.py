@@ -129,6 +129,20 @@ def test_running_logsumexp() -> None:
     np.testing.assert_allclose(effx.grad(lambda y: lax.cumlogsumexp(y)[2])(y), [*s, 0], rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("size", [100, 30_000])
+def test_running_logsumexp_of_short_floats(size: int, dtype: str) -> None:
+    """Rounded once: it grows, and is off by half a step. Rounded in each step, 19 steps were lost."""
+    x = enp.asarray(np.random.default_rng(0).normal(size=size), dtype)
+    running = np.asarray(effx.jit(lax.cumlogsumexp)(x)).astype(np.float64)
+    exact = np.logaddexp.accumulate(np.asarray(x).astype(np.float64))
+    half_step = np.spacing(np.maximum(np.abs(exact), 1).astype(np.float16)).astype(np.float64)
+    half_step *= 0.51 if dtype == "float16" else 0.51 * 8
+    assert (np.abs(running - exact) <= half_step).all()
+    assert (np.diff(running) >= 0).all()
+    assert lax.cumlogsumexp(x).dtype == dtype
+
+
 @pytest.mark.parametrize(("shape", "axis"), [((3000,), 0), ((2, 700, 3), 1), ((600, 300), 1)])
 def test_long_running_logsumexp(shape: tuple[int, ...], axis: int) -> None:
     """In blocks as in one piece, in both directions; the derivative of the sum of all counts each share once."""

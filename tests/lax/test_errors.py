@@ -256,14 +256,14 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
     (
         lambda: lax.argmax(F, -1, int),
         ShapeError,
-        "arg_max: axis -1 is out of range for f32[2,3], which has 2 axes",
+        "argmax: axis -1 is out of range for f32[2,3], which has 2 axes",
     ),
     (
         lambda: lax.argmax(F, 0, float),
         DTypeError,
-        "arg_max: index_dtype must be an integer dtype, got float32",
+        "argmax: index_dtype must be an integer dtype, got float32",
     ),
-    (lambda: lax.cumsum(F, 2), ShapeError, "cum_sum: axis 2 is out of range for f32[2,3], which has 2 axes"),
+    (lambda: lax.cumsum(F, 2), ShapeError, "cumsum: axis 2 is out of range for f32[2,3], which has 2 axes"),
     (
         lambda: lax.cumlogsumexp(F, 2),
         ShapeError,

@@ -158,7 +158,7 @@ ERRORS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
         (ROW, S),
         "scatter: factors: units differ: s, 1",
     ),
-    "running product": (lambda a: enp.cumprod(a), (ROW,), "cum_prod: takes plain numbers, got m"),
+    "running product": (lambda a: enp.cumprod(a), (ROW,), "cumprod: takes plain numbers, got m"),
     "bits": (lambda a: lax.bitcast_convert_type(a, "int32"), (M,), "bitcast: takes plain numbers, got m"),
     "exponent": (lambda a: 2.0**a, (M,), "pow: units differ: m, 1"),
     "index": (lambda a, b: b[a.astype("int32")], (M, ROW), "add: units differ: m, 1"),

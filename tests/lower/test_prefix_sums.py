@@ -11,7 +11,13 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax
-from effx.lower.text.stablehlo.reduce import CACHE_LINE, CACHE_SETS, FEW, _spread_over_cache
+from effx.lower.text.stablehlo.reduce import (
+    CACHE_LINE,
+    CACHE_SETS,
+    FEW,
+    SCANNED_IN_LOOP,
+    _spread_over_cache,
+)
 
 SHAPES: list[tuple[int, ...]] = [(n + beside,) for n in (512, 4096, 1 << 16) for beside in (-1, 0, 1)]
 SHAPES += [(rows, n) for rows in (1, 17, 64) for n in (511, 512, 1024, 1025)]
@@ -58,7 +64,7 @@ def test_rows_of_eight(length: int, reverse: bool) -> None:
     """Along the last axis, pairs of rows and what is beyond them: whole numbers, whose sums are exact."""
     rng = np.random.default_rng(length)
     # So many that a loop does not scan them.
-    shape = (FEW // length + 2, length)
+    shape = (SCANNED_IN_LOOP // length + 2, length)
 
     def turn(x: Data) -> Data:
         return x[..., ::-1] if reverse else x
@@ -118,12 +124,22 @@ def test_sums_are_more_accurate_than_in_turn() -> None:
     assert (np.abs(np.asarray(enp.cumsum(x)) - exact) <= bound).all()
 
 
-@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
-def test_floats_of_8_bits_are_scanned_in_a_loop(dtype: str) -> None:
-    """In rows of eight their selections took more than a minute to compile."""
-    data = np.tile(np.array([1, -2, 3, -4], np.float32), FEW // 4 + 1)
+SHORT_FLOATS = ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn"]
+
+
+@pytest.mark.parametrize("size", [100, 1000, SCANNED_IN_LOOP + 9])
+@pytest.mark.parametrize("dtype", SHORT_FLOATS)
+def test_short_floats_are_rounded_once(dtype: str, size: int) -> None:
+    """They are added as float32: in 8 bits 256 + 1 is 256, and rows of eight compiled for more than a minute."""
+    data = np.resize(np.array([1, -2, 3, -2], np.float32), size)
     x = enp.asarray(data, dtype)
-    f = effx.jit(lambda x: lax.cummax(x, 0))
-    if effx.default_backend() == "cpu":
-        assert "stablehlo.while" in f.lower(x).as_text()
-    np.testing.assert_array_equal(np.asarray(f(x)).astype(np.float32), np.maximum.accumulate(data))
+    extreme = effx.jit(lambda x: lax.cummax(x, 0))(x)
+    np.testing.assert_array_equal(np.asarray(extreme).astype(np.float32), np.maximum.accumulate(data))
+    for terms in (x, enp.abs(x)):
+        exact = np.cumsum(np.asarray(terms).astype(np.float64))
+        for total, expected in (
+            (effx.jit(lambda x: lax.cumsum(x))(terms), exact),
+            (lax.cumsum(terms, reverse=True), np.cumsum(np.asarray(terms).astype(np.float64)[::-1])[::-1]),
+        ):
+            rounded = np.asarray(enp.asarray(expected.astype(np.float32)).astype(dtype))
+            np.testing.assert_array_equal(np.asarray(total).astype(np.float32), rounded.astype(np.float32))

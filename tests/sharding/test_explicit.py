@@ -287,7 +287,7 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "cumulative": (
         lambda x: enp.cumsum(x, 0),
-        "cum_sum of f32[8@X,4@Y]: axis 0 is sharded over 'X', along which it goes",
+        "cumsum of f32[8@X,4@Y]: axis 0 is sharded over 'X', along which it goes",
     ),
     "scan": (lambda x: lax.scan(lambda c, r: (c, r * 2), 0.0, x), "scan: the scanned axis is sharded over 'X'"),
     "gather": (
@@ -521,7 +521,7 @@ def test_elements_of_batches_are_typed() -> None:
     assert repr(got.type) == "f32[8@X,4@Y]"
     close(got, A / A.sum(1, keepdims=True))
     effx.vmap(f)(effx.reshard(put(A, "X", "Y"), NamedSharding(MESH, P("X"))))
-    with pytest.raises(ShardingError, match="cum_sum"):
+    with pytest.raises(ShardingError, match="cumsum"):
         effx.vmap(f)(put(A, "X", "Y"))
     assert seen == ["f32[8]", "f32[8]", "f32[4]", "f32[4]", "f32[4@Y]", "f32[4@Y]"]
 

@@ -80,7 +80,7 @@ def test_what_is_cheap_or_large_is_computed_at_each_call() -> None:
     for n, is_split in ((8, True), (LARGEST_VALUE // 4 + 1, False)):
         t = f"i32[{n}]"
         program = parse_program(
-            f"f(a: {t}, b: {t}) {{ c: {t} = cum_sum[axis=0] a\n d: {t} = mul b c\n return d }}"
+            f"f(a: {t}, b: {t}) {{ c: {t} = cumsum[axis=0] a\n d: {t} = mul b c\n return d }}"
         )
         assert (split_constant_part(program, 1) is not None) == is_split
         assert split_constant_part(program, 0) is None

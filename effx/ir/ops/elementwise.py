@@ -582,6 +582,7 @@ class NextAfter(Binary):
     """The next float after x in the direction of y."""
 
     __slots__ = ()
+    name = "nextafter"
     kinds = "f"
     stablehlo = "chlo.next_after"
 

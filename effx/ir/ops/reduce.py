@@ -153,6 +153,7 @@ class ArgMax(ArgReduction):
     """The index of the largest element."""
 
     __slots__ = ()
+    name = "argmax"
 
 
 @final
@@ -160,6 +161,7 @@ class ArgMin(ArgReduction):
     """The index of the smallest element."""
 
     __slots__ = ()
+    name = "argmin"
 
 
 @attrs.frozen
@@ -189,6 +191,7 @@ class CumSum(Cumulative, Linear):
     """Cumulative sums."""
 
     __slots__ = ()
+    name = "cumsum"
 
 
 @final
@@ -196,6 +199,7 @@ class CumProd(Cumulative):
     """Cumulative products."""
 
     __slots__ = ()
+    name = "cumprod"
     domain: ClassVar[tuple[float, float]] = (0.5, 1.5)
 
 
@@ -204,6 +208,7 @@ class CumMax(Cumulative):
     """Cumulative maxima; NaN from the first NaN on."""
 
     __slots__ = ()
+    name = "cummax"
     kinds: ClassVar[str] = "biuf"
 
 
@@ -212,4 +217,5 @@ class CumMin(Cumulative):
     """Cumulative minima; NaN from the first NaN on."""
 
     __slots__ = ()
+    name = "cummin"
     kinds: ClassVar[str] = "biuf"

@@ -372,11 +372,18 @@ def _emit_pair_reduction(body: Body, op: r.ArgReduction, x: str, t: ArrayType, o
 
 @emits(r.Cumulative)
 def cumulative(body: Body, op: r.Cumulative, inputs: Inputs, outputs: Outputs) -> str:
+    t, x = inputs[0].type, body.name(inputs[0])
+    if t.kind != "f" or t.dtype.itemsize > 2:
+        return _emit_scan(body, op, x, t)
+    # A sum of 256 ones is the end for 8 bits of digits, and selections of floats of 8 bits take LLVM minutes.
+    wide = t.with_dtype(dtypes.float32)
+    return body.convert(_emit_scan(body, op, body.convert(x, t, wide), wide), wide, t)
+
+
+def _emit_scan(body: Body, op: r.Cumulative, x: str, t: ArrayType) -> str:
     # Combine pairs, run over the pairs, fill in between (Blelloch, "Prefix sums and their applications",
     # 1990): two operations an element, each level vectorised, where reduce_window would be quadratic on a CPU. Of more
     # elements the compiler takes longer for the levels than they run, and a loop does it.
-    t = inputs[0].type
-    x = body.name(inputs[0])
     combine, init = combiner(op, t)
     is_short = not has_symbolic(t.shape) and t.shape[op.axis] * t.size <= WINDOWED
     if body.module.platform == "cpu" or is_short:
@@ -394,8 +401,7 @@ def cumulative(body: Body, op: r.Cumulative, inputs: Inputs, outputs: Outputs) -
         # XLA turns the window into blocks of its own: 7 kernels of a million floats become 5 (CUDA 13).
         return _emit_window_scan(body, x, t, op.axis, combine, start, backwards=op.reverse)
     is_last = math.prod(t.shape[op.axis + 1 :]) == 1
-    # Of floats of 8 bits and fewer LLVM takes seconds, or more than a minute, for the selections: float8_e4m3fn[1024, 511].
-    if body.module.platform == "cpu" and is_last and t.size > FEW and t.dtype not in dtypes.TINY_FLOATS:
+    if body.module.platform == "cpu" and is_last and t.size > SCANNED_IN_LOOP:
         return _emit_scan_of_rows(body, x, t, op.axis, combine, init, backwards=op.reverse)
     if t.size >= LOOPED:
         return _emit_block_scan(body, x, t, op.axis, combine, start, backwards=op.reverse)
@@ -545,8 +551,10 @@ def _emit_block_scan(
 TERMS = 8
 # Rows are scanned in pairs: with an odd number of rows the loops of 10^6 floats take 1.4 ms, with an even one 0.8.
 PAIR_OF_ROWS = 2 * TERMS
-# Up to so many elements the loop over blocks takes as long to run, and less to compile: 2^15 floats 50 ms against 76.
+# The totals of so few rows are scanned in a loop, which takes less to compile.
 FEW = 2**15
+# So few elements as well: 2^16 floats take 100 us in a loop and 50 in rows, which compile for 75 ms instead of 50.
+SCANNED_IN_LOOP = 2**17
 
 
 def _neutral_element(op: r.Cumulative, t: ArrayType) -> Scalar:
