@@ -104,6 +104,9 @@ def test_special_values_stay_where_they_are(length: int) -> None:
     assert np.isnan(total[400:]).all()
     zeros = np.full(length, -0.0, np.float32)
     assert np.signbit(np.asarray(enp.cumsum(zeros))).all()
+    both = np.asarray(enp.cumsum(np.full(length, complex(-0.0, -0.0), np.complex64)))
+    assert np.signbit(both.real).all()
+    assert np.signbit(both.imag).all()
     for shape, axis in (((2,), 0), ((70,), 0), ((length, 3), 0), ((3, length), 1)):
         for reverse in (False, True):
             running = lax.cumsum(np.broadcast_to(zeros[0], shape), axis, reverse=reverse)

@@ -109,12 +109,12 @@ def choosing_region(combine: str, t: ArrayType) -> str:
     )
 
 
-# An axis is halved so often. A million floats take 85 to 170 us so, 640 without, and 75 to 90 in the library that loses
-# NaN; a million integers of 16, 32 or 64 bits 110 to 200, and 700 without, whether in rows of 10 or of 1,000.
+# How many times an axis is halved. A million floats take 85 to 170 us so, 640 without, and 75 to 90 in the library that
+# loses NaN; a million integers of 16, 32 or 64 bits 110 to 200, and 700 without, whether in rows of 10 or of 1,000.
 HALVINGS = 4
 # The least size of an axis, of floats and of integers. Up to 32 steps of a reduction LLVM writes one after the other, and
 # where the result becomes a bfloat16 it follows all paths of uses through the comparisons for NaN: in rows of 15 to 32
-# `x.max(-1).astype(bfloat16)` compiled for up to 2.7 ** 32 steps. From halves no more than four are left.
+# `x.max(-1).astype(bfloat16)` compiled for up to 2.7 ** 32 steps. After halving no more than four steps are left there.
 HALVED, HALVED_INTEGERS = 8, 4
 UNROLLED_STEPS = 32
 # The comparisons take 8 ms to compile, too long for few integers.
@@ -124,8 +124,8 @@ MANY_INTEGERS = 2**16
 def _emit_extreme(body: Body, x: str, t: ArrayType, axes: tuple[int, ...], combine: str, init: Scalar) -> str:
     """Writes a reduction to the greatest or smallest element that keeps NaN.
 
-    It is a plain one where that keeps it. Elsewhere halves are compared element by element, which vectors do, before what
-    is left is reduced.
+    It is a plain one where that keeps it, and two where devices have parts of the array. Elsewhere halves are compared
+    element by element, which vectors do, before what is left is reduced.
     """
     if t.kind == "f" and _is_joined_without_nan(body.module):
         return _emit_partitioned_extreme(body, x, t, axes, combine, init)
@@ -148,7 +148,7 @@ def _emit_extreme(body: Body, x: str, t: ArrayType, axes: tuple[int, ...], combi
 def _emit_plain_extreme(
     body: Body, x: str, t: ArrayType, axes: tuple[int, ...], combine: str, init: Scalar
 ) -> str:
-    """Writes a reduction to the greatest or smallest element, for integers along rows on a CPU from halves."""
+    """Writes a reduction to the greatest or smallest element; a CPU compares halves of many integers' last axis first."""
     is_of_rows = t.ndim - 1 in axes and t.kind in "iu" and t.dtype.itemsize > 1
     if body.module.platform == "cpu" and is_of_rows and not has_symbolic(t.shape) and t.size >= MANY_INTEGERS:
         x, t = _compare_halves(body, x, t, axes, combine, least=HALVED_INTEGERS)
@@ -375,15 +375,15 @@ def cumulative(body: Body, op: r.Cumulative, inputs: Inputs, outputs: Outputs) -
     t, x = inputs[0].type, body.name(inputs[0])
     if t.kind != "f" or t.dtype.itemsize > 2:
         return _emit_scan(body, op, x, t)
-    # A sum of 256 ones is the end for 8 bits of digits, and selections of floats of 8 bits take LLVM minutes.
+    # In bfloat16 256 + 1 is 256, and selections of floats of 8 bits took LLVM minutes.
     wide = t.with_dtype(dtypes.float32)
     return body.convert(_emit_scan(body, op, body.convert(x, t, wide), wide), wide, t)
 
 
 def _emit_scan(body: Body, op: r.Cumulative, x: str, t: ArrayType) -> str:
-    # Combine pairs, run over the pairs, fill in between (Blelloch, "Prefix sums and their applications",
-    # 1990): two operations an element, each level vectorised, where reduce_window would be quadratic on a CPU. Of more
-    # elements the compiler takes longer for the levels than they run, and a loop does it.
+    # Of few elements a CPU combines pairs, runs over the pairs and fills in between (Blelloch, "Prefix sums and their
+    # applications", 1990): two operations an element, each level vectorised, where reduce_window would be quadratic. Of more
+    # elements the compiler takes longer for the levels than they run: a loop does it, and of many a scan of rows of eight.
     combine, init = combiner(op, t)
     is_short = not has_symbolic(t.shape) and t.shape[op.axis] * t.size <= WINDOWED
     if body.module.platform == "cpu" or is_short:
@@ -551,15 +551,17 @@ def _emit_block_scan(
 TERMS = 8
 # Rows are scanned in pairs: with an odd number of rows the loops of 10^6 floats take 1.4 ms, with an even one 0.8.
 PAIR_OF_ROWS = 2 * TERMS
-# The totals of so few rows are scanned in a loop, which takes less to compile.
+# So few totals of rows are scanned in a loop, which takes less to compile.
 FEW = 2**15
 # So few elements as well: 2^16 floats take 100 us in a loop and 50 in rows, which compile for 75 ms instead of 50.
 SCANNED_IN_LOOP = 2**17
 
 
 def _neutral_element(op: r.Cumulative, t: ArrayType) -> Scalar:
-    """Returns what leaves each element as it is: a negative zero for sums of floats, since 0 + -0 is 0."""
-    return -0.0 if isinstance(op, r.CumSum) and t.kind in "fc" else combiner(op, t)[1]
+    """Returns what leaves each element as it is: a negative zero for sums of floats, since 0 + -0 is 0; of both parts."""
+    if isinstance(op, r.CumSum) and t.kind in "fc":
+        return -0.0 if t.kind == "f" else complex(-0.0, -0.0)
+    return combiner(op, t)[1]
 
 
 def _emit_scan_of_rows(
@@ -618,9 +620,9 @@ def _emit_scan_of_rows(
 def _emit_scan_of_whole_rows(
     body: Body, x: str, t: ArrayType, combine: str, neutral: Scalar, *, backwards: bool, shifted: bool = False
 ) -> str:
-    """Writes the scan along the second of two axes, which is one row or pairs of rows of eight.
+    """Writes the scan along the second of two axes, which is one row, of up to sixteen, or pairs of rows of eight.
 
-    Shifted, the scan of what is before an element, without it.
+    A shifted scan combines what is before an element, without the element.
     """
     outer, n = t.shape
     terms = n if n <= PAIR_OF_ROWS else TERMS
