@@ -92,7 +92,17 @@ def test_rows_of_eight(length: int, reverse: bool) -> None:
                     )
 
 
-@pytest.mark.parametrize("length", [512, 1001, 1 << 17])
+@pytest.mark.parametrize("shape", [(1, (1 << 20) + 5), (1001, 1001), (7001, 143), (57, 1 << 14)])
+def test_rows_of_totals(shape: tuple[int, int]) -> None:
+    """Totals of so many rows are scanned in rows themselves."""
+    assert math.prod(shape) // 8 > FEW
+    x = np.random.default_rng(1).integers(-9, 9, shape).astype(np.int32)
+    total = effx.jit(lambda x: (lax.cumsum(2 * x, 1), lax.cummax(x, 1, reverse=True)))(x)
+    np.testing.assert_array_equal(total[0], np.cumsum(2 * x, 1))
+    np.testing.assert_array_equal(total[1], np.maximum.accumulate(x[:, ::-1], 1)[:, ::-1])
+
+
+@pytest.mark.parametrize("length", [512, 1001, 1 << 18])
 def test_special_values_stay_where_they_are(length: int) -> None:
     """A term is not part of sums before it, be it NaN or infinite; sums of negative zeros are negative zeros."""
     x = np.ones(length, np.float32)

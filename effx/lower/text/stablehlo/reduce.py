@@ -551,8 +551,8 @@ def _emit_block_scan(
 TERMS = 8
 # Rows are scanned in pairs: with an odd number of rows the loops of 10^6 floats take 1.4 ms, with an even one 0.8.
 PAIR_OF_ROWS = 2 * TERMS
-# So few totals of rows are scanned in a loop, which takes less to compile.
-FEW = 2**15
+# So few totals of rows are scanned in a loop, which takes less to compile: 600,000 floats 82 ms, by a second level 114.
+FEW = 100_000
 # So few elements as well: 2^16 floats take 100 us in a loop and 50 in rows, which compile for 75 ms instead of 50.
 SCANNED_IN_LOOP = 2**17
 
