@@ -9,7 +9,12 @@ import pytest
 import effx
 import effx.numpy as enp
 from effx import lax
-from effx.families.topk import FLOATS_IN_BLOCKS_FROM, SORTED_IN_BLOCKS_FROM, choose_block_length
+from effx.families.topk import (
+    FLOATS_IN_BLOCKS_FROM,
+    SORTED_IN_BLOCKS_FROM,
+    choose_block_length,
+    is_found_by_bits,
+)
 from effx.handling import array_type
 
 DTYPES = [
@@ -42,19 +47,18 @@ def draw_rows(dtype: Any, shape: tuple[int, int]) -> list[np.ndarray[Any, Any]]:
 
 def find_largest(x: np.ndarray[Any, Any], k: int) -> np.ndarray[Any, Any]:
     """Returns the indices: NaN first, of equal elements the earlier."""
-    exact = x.astype(object) if x.dtype.kind in "iu" else x.astype(np.float64)
-    if x.dtype.kind not in "iu":
-        exact = np.where(np.isnan(exact), np.inf, exact) + np.zeros_like(exact)
-        first = np.isnan(x.astype(np.float64))
-        return np.lexsort((-exact, ~first), axis=-1)[..., :k]
-    return np.argsort(-exact, axis=-1, kind="stable")[..., :k]
+    if x.dtype.kind in "iu":
+        return np.argsort(-x.astype(object), axis=-1, kind="stable")[..., :k]
+    exact = x.astype(np.float64)
+    return np.lexsort((-np.where(np.isnan(exact), np.inf, exact), ~np.isnan(exact)), axis=-1)[..., :k]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
 @pytest.mark.parametrize(("rows", "k"), [(1, 1), (1, 7), (3, 40), (60, 2)])
 def test_values_and_order(rows: int, k: int, dtype: Any) -> None:
     with effx.enable_x64():
-        least = find_least_size(dtype)
+        by_bits = is_found_by_bits(array_type(np.dtype(dtype), ()))
+        least = FLOATS_IN_BLOCKS_FROM if by_bits else SORTED_IN_BLOCKS_FROM
         n = least // rows + 13
         assert choose_block_length(array_type(np.dtype(dtype), (rows, n)), k)
         f = effx.jit(lambda x: (lax.top_k(x, k), lax.top_k(x[:, ::-1], k)))
@@ -68,12 +72,6 @@ def test_values_and_order(rows: int, k: int, dtype: Any) -> None:
                 )
                 if data.dtype.kind == "f":
                     np.testing.assert_array_equal(np.signbit(np.asarray(values)), np.signbit(largest))
-
-
-def find_least_size(dtype: Any) -> int:
-    """Returns from how many elements on a dtype's are looked for in blocks."""
-    is_short_float = np.dtype(dtype).kind not in "biu" and np.dtype(dtype).itemsize <= 4
-    return FLOATS_IN_BLOCKS_FROM if is_short_float else SORTED_IN_BLOCKS_FROM
 
 
 def test_no_blocks_where_they_find_nothing_out() -> None:
