@@ -569,6 +569,13 @@ class Body:
         wide = array_type({"f": dtypes.float16, "i": dtypes.int8, "u": dtypes.uint8}[t.kind], t.shape)
         return self.convert(self.name(atom), t, wide), wide
 
+    def widen_short_float(self, name: str, t: ArrayType) -> tuple[str, ArrayType]:
+        """Returns a float of up to 16 bits as a float32, and other values as they are."""
+        if t.kind != "f" or t.dtype.itemsize > 2:
+            return name, t
+        wide = t.with_dtype(dtypes.float32)
+        return self.convert(name, t, wide), wide
+
     def convert(self, name: str, t: ArrayType, out: ArrayType) -> str:
         """Writes a conversion; none where the types are the same."""
         return name if t is out else self.line(f"stablehlo.convert {name} : ({t.mlir}) -> {out.mlir}")
