@@ -303,7 +303,7 @@ def three_keys() -> Any:
     return split_key("threefry2x32", 0, (3,))
 
 
-NUMBERS = "bool or signed or unsigned or floating or complex"
+NUMBERS = "boolean, integer, floating or complex"
 REFUSALS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "bool": (lambda: bool(one_key()), ConversionError, "bool(x): key<fry>[] is no number"),
     "float": (lambda: float(one_key()), ConversionError, "float(x): key<fry>[] is no number"),
@@ -327,7 +327,7 @@ REFUSALS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "clamp": (
         lambda: lax.clamp(one_key(), three_keys(), one_key()),
         DTypeError,
-        "clamp: operand must be bool or signed or unsigned or floating, got key<fry>[]",
+        "clamp: operand must be boolean, integer or floating, got key<fry>[]",
     ),
     "select with a number": (
         lambda: lax.select(MASK, three_keys(), 0),
@@ -352,7 +352,7 @@ REFUSALS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "psum": (
         lambda: effx.vmap(lambda k: lax.psum(k, "i"), axis_name="i")(three_keys()),
         DTypeError,
-        "reduce_sum: operand must be signed or unsigned or floating or complex, got key<fry>[3]",
+        "reduce_sum: operand must be integer, floating or complex, got key<fry>[3]",
     ),
 }
 

@@ -7,7 +7,7 @@ from typing import Concatenate, Generic, ParamSpec, TypeVar, cast, final
 
 import attrs
 
-from effx.ir.ops.base import Elementwise
+from effx.ir.ops.base import Elementwise, describe_kinds
 from effx.ir.values.array import Operand
 
 E = TypeVar("E", bound=Elementwise)
@@ -84,22 +84,6 @@ def bind_two(perform: Callable[[T, Operand, Operand], R]) -> Callable[[T], Calla
     return lambda operation: lambda x, y, /: perform(operation, x, y)
 
 
-_KINDS = {"b": "boolean", "i": "integer", "f": "floating", "c": "complex"}  # "u" goes with "i"
-
-
-def describe_kinds(operation: Elementwise) -> str:
-    """Returns in words of which dtypes an operation takes operands.
-
-    >>> from effx.ir.ops.elementwise import And, Exp, Mul, Neg
-    >>> [describe_kinds(operation) for operation in (Exp(), Neg(), And(), Mul())]
-    ['floating or complex', 'integer, floating or complex', 'boolean or integer', 'any']
-    """
-    names = [name for kind, name in _KINDS.items() if kind in operation.kinds]
-    if len(names) == len(_KINDS):
-        return "any"
-    return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]
-
-
 @final
 @attrs.frozen
 class Declaration(Generic[E, F]):
@@ -130,7 +114,8 @@ class Declaration(Generic[E, F]):
             details: another paragraph.
             name: the function's, where it is not the operation's.
         """
-        sections = self.sections.format(kinds=describe_kinds(operation))
+        kinds = "any" if operation.kinds == Elementwise.kinds else describe_kinds(operation.kinds)
+        sections = self.sections.format(kinds=kinds)
         paragraphs = [summary, details, sections, f">>> {example}\n{self.show(value)}"]
         documentation = "\n\n".join([text for text in paragraphs if text])
         template = cast("Callable[..., object]", self.bind(operation))

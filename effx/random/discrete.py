@@ -235,7 +235,9 @@ def rademacher(
         return apply_with_sharding(out_sharding, rademacher, key, shape, dtype)
     result_dtype = dtypes.canonicalize_requested(int if dtype is None else dtype)
     if result_dtype == dtypes.bool_ or dtypes.is_unsigned(result_dtype):
-        raise DTypeError(f"rademacher: the dtype must be signed, floating or complex, got {result_dtype}")
+        raise DTypeError(
+            f"rademacher: the dtype must be signed integer, floating or complex, got {result_dtype}"
+        )
     return _rademacher(check_key(key), shape=check_sizes(shape), dtype=result_dtype)
 
 

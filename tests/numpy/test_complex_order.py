@@ -115,7 +115,7 @@ def test_lax() -> None:
     with pytest.raises(DTypeError) as error:
         lax.lt(X, Y)
     first = str(error.value).splitlines()[0]
-    assert first == f"lt: operand must be bool or signed or unsigned or floating, got c64[{X.size}]"
+    assert first == f"lt: operand must be boolean, integer or floating, got c64[{X.size}]"
 
 
 def test_searching() -> None:

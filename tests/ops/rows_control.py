@@ -133,7 +133,7 @@ ROWS = [
                 t(f32),
                 t(f32),
                 error=DTypeError,
-                text="while: the condition's result must be bool, got f32[]",
+                text="while: the condition's result must be boolean, got f32[]",
             ),
         ),
     ),

@@ -10,7 +10,7 @@ from effx.errors import DTypeError, ShapeError
 from effx.families.incomplete import Betainc, BetaincGradA
 from effx.ir.ops import convert as v
 from effx.ir.ops import elementwise as e
-from effx.ir.ops.base import KIND_NAMES, Elementwise
+from effx.ir.ops.base import Elementwise, describe_kinds
 from effx.ir.ops.random import Threefry2x32
 from effx.laws.samples import (
     anything,
@@ -70,10 +70,12 @@ def refused_kinds(op: Elementwise) -> list[Invalid]:
     for kind in "biufc":
         if kind not in kinds:
             bad = t(BY_KIND[kind][0], 2)
-            names = " or ".join(KIND_NAMES[k] for k in kinds)
             found.append(
                 refuses(
-                    op, *[bad] * n, error=DTypeError, text=f"{name}: operand must be {names}, got {bad!r}"
+                    op,
+                    *[bad] * n,
+                    error=DTypeError,
+                    text=f"{name}: operand must be {describe_kinds(kinds)}, got {bad!r}",
                 )
             )
     return found
@@ -159,7 +161,7 @@ OTHER = [
                 e.IntegerPow(2),
                 t(b1),
                 error=DTypeError,
-                text="integer_pow: operand must be signed or unsigned or floating or complex, got bool[]",
+                text="integer_pow: operand must be integer, floating or complex, got bool[]",
             ),
         ),
     ),
@@ -235,7 +237,7 @@ OTHER += [
                 t(f32),
                 t(f32),
                 error=DTypeError,
-                text="select: the predicate must be bool or signed, got f32[]",
+                text="select: the predicate must be boolean or signed integer, got f32[]",
             ),
             refuses(
                 SELECT,
@@ -304,7 +306,7 @@ OTHER += [
                 t(c64),
                 t(c64),
                 error=DTypeError,
-                text="clamp: operand must be bool or signed or unsigned or floating, got c64[]",
+                text="clamp: operand must be boolean, integer or floating, got c64[]",
             ),
             refuses(
                 e.Clamp(),

@@ -70,7 +70,7 @@ GATHER = Row(
             t(f32, 3),
             t(f32, 1),
             error=DTypeError,
-            text="gather: indices must be signed or unsigned, got f32[1]",
+            text="gather: indices must be integer, got f32[1]",
         ),
         refuses(
             Gather((), (0,), (0,), (1,)),
@@ -178,7 +178,7 @@ SCATTER = Row(
             t(f32, 1),
             t(f32),
             error=DTypeError,
-            text="scatter: indices must be signed or unsigned, got f32[1]",
+            text="scatter: indices must be integer, got f32[1]",
         ),
         refuses(
             Scatter((), (0,), (0,), "add"),
@@ -194,7 +194,7 @@ SCATTER = Row(
             t(i32, 1),
             t(c64),
             error=DTypeError,
-            text="scatter: x must be bool or signed or unsigned or floating, got c64[3]",
+            text="scatter: x must be boolean, integer or floating, got c64[3]",
         ),
         refuses(
             Scatter((), (0,), (0,), "add"),

@@ -233,7 +233,7 @@ ROWS = [
                 t(c128, 3),
                 t(i32, 1),
                 error=DTypeError,
-                text="order_statistics: the operand must be bool or signed or unsigned or floating, got c128[3]",
+                text="order_statistics: the operand must be boolean, integer or floating, got c128[3]",
             ),
             refuses(
                 OrderStatistics(),

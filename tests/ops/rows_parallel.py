@@ -30,7 +30,7 @@ COLLECTIVE = [
                 k.PSumScatter("i", 0, 2),
                 t(b1, 2),
                 error=DTypeError,
-                text="psum_scatter: operand must be signed or unsigned or floating or complex, got bool[2]",
+                text="psum_scatter: operand must be integer, floating or complex, got bool[2]",
             ),
         ),
     ),

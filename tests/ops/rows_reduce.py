@@ -45,9 +45,9 @@ def reduction(kind: type[r.Reduction], kinds: str, **rest: object) -> Row:
     some = [d for d in (f32, f64) if "f" in kinds] or [i32]
     bad = {"biuf": c64, "iufc": b1, "biu": f32}[kinds]
     names = {
-        "biuf": "bool or signed or unsigned or floating",
-        "iufc": "signed or unsigned or floating or complex",
-        "biu": "bool or signed or unsigned",
+        "biuf": "boolean, integer or floating",
+        "iufc": "integer, floating or complex",
+        "biu": "boolean or integer",
     }[kinds]
     name = kind.name
     return Row(
@@ -142,7 +142,7 @@ def arg_reduction(kind: type[r.ArgReduction]) -> Row:
                 kind(0, i32),
                 t(c64, 2),
                 error=DTypeError,
-                text=f"{kind.name}: operand must be bool or signed or unsigned or floating, got c64[2]",
+                text=f"{kind.name}: operand must be boolean, integer or floating, got c64[2]",
             ),
         ),
     )
@@ -236,7 +236,7 @@ LINALG = [
                 t(c128, 3),
                 t(c128, 3),
                 error=DTypeError,
-                text="dot_general: lhs of a product by an algorithm must be signed or unsigned or floating, got c128[3]",
+                text="dot_general: lhs of a product by an algorithm must be integer or floating, got c128[3]",
             ),
             refuses(
                 DotGeneral((0,), (0,), precision=PRESETS["ANY_F8_ANY_F8_F32"]),
@@ -307,7 +307,7 @@ COLLECTIVE = [
                 k.PSum("i"),
                 t(b1),
                 error=DTypeError,
-                text="psum: operand must be signed or unsigned or floating or complex, got bool[]",
+                text="psum: operand must be integer, floating or complex, got bool[]",
             ),
             refuses(k.PSum("i"), error=ShapeError, text="psum: takes 1 operand, got 0: "),
         ),
@@ -322,7 +322,7 @@ COLLECTIVE = [
                     kind("i"),
                     t(c64),
                     error=DTypeError,
-                    text=f"{kind.name}: operand must be bool or signed or unsigned or floating, got c64[]",
+                    text=f"{kind.name}: operand must be boolean, integer or floating, got c64[]",
                 ),
             ),
         )

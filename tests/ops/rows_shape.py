@@ -261,7 +261,7 @@ SHAPE = [
                 t(f32, 3),
                 t(f32),
                 error=DTypeError,
-                text="dynamic_slice: a start index must be signed or unsigned, got f32[]",
+                text="dynamic_slice: a start index must be integer, got f32[]",
             ),
             refuses(
                 s.DynamicSlice((1, 1)),
@@ -351,7 +351,7 @@ SHAPE = [
             refuses(
                 s.Iota(t(b1, 2), 0),
                 error=DTypeError,
-                text="iota: the dtype must be signed or unsigned or floating or complex, got bool[2]",
+                text="iota: the dtype must be integer, floating or complex, got bool[2]",
             ),
             refuses(
                 s.Iota(t(f32, 2), 1),

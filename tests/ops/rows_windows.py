@@ -111,9 +111,9 @@ def arg(kind: type[w.WindowArg]) -> Row:
     )
 
 
-REAL = "bool or signed or unsigned or floating"
+REAL = "boolean, integer or floating"
 ROWS = [
-    reduction(w.ReduceWindowSum, "iufc", "signed or unsigned or floating or complex", linear=((0,),)),
+    reduction(w.ReduceWindowSum, "iufc", "integer, floating or complex", linear=((0,),)),
     reduction(w.ReduceWindowMax, "biuf", REAL),
     reduction(w.ReduceWindowMin, "biuf", REAL),
     arg(w.WindowArgMax),

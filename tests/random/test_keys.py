@@ -212,7 +212,7 @@ ERRORS: list[tuple[Callable[[], object], str]] = [
     (lambda: KEY.view(np.uint64), "bitcast: key<fry>[] cannot be read as u64: the words of keys are u32"),
     (
         lambda: -KEY,
-        "neg: operand must be signed or unsigned or floating or complex, got key<fry>[]",
+        "neg: operand must be integer, floating or complex, got key<fry>[]",
     ),
     (lambda: KEY + 1, "promote: key<fry> is a dtype of random keys, which take no part in arithmetic"),
 ]
@@ -271,7 +271,7 @@ def test_what_keys_are_not_compared_with() -> None:
             other == KEY  # noqa: B015
     with pytest.raises(DTypeError, match=r"^eq: keys of different generators: key<fry>\[\], key<rbg>\[\]"):
         Eq()(KEY, rbg)
-    with pytest.raises(DTypeError, match=r"^lt: operand must be bool .*, got key<fry>\[\]"):
+    with pytest.raises(DTypeError, match=r"^lt: operand must be boolean, .*, got key<fry>\[\]"):
         KEY < KEY  # noqa: B015
     assert (KEY == "a") is False
     assert (KEY != None) is True  # noqa: E711

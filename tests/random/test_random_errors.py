@@ -72,7 +72,7 @@ ERRORS: list[tuple[Callable[[], object], type[EffxError], str]] = [
     (
         lambda: random.rademacher(KEY, (), "uint8"),
         DTypeError,
-        "rademacher: the dtype must be signed, floating or complex, got uint8",
+        "rademacher: the dtype must be signed integer, floating or complex, got uint8",
     ),
     (
         lambda: random.categorical(KEY, np.zeros((3, 4), np.float32), shape=(5,)),

@@ -290,11 +290,11 @@ REFUSALS: dict[str, tuple[Callable[[], object], str]] = {
     "add in jit": (lambda: effx.jit(lambda t: t + 1)(ZERO), ARITHMETIC),
     "sum": (
         lambda: effx.jit(enp.sum)(ZERO),
-        "reduce_sum: operand must be signed or unsigned or floating or complex, got float0[3]",
+        "reduce_sum: operand must be integer, floating or complex, got float0[3]",
     ),
     "order": (
         lambda: effx.jit(lambda t: lax.lt(t, t))(ZERO),
-        "lt: operand must be bool or signed or unsigned or floating, got float0[3]",
+        "lt: operand must be boolean, integer or floating, got float0[3]",
     ),
     "callback": (
         lambda: effx.pure_callback(lambda: ZERO, effx.ShapeDtypeStruct((3,), float0)),

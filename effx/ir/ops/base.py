@@ -150,7 +150,22 @@ class PiecewiseConstant(Operation[Array]):
     __slots__ = ()
 
 
-KIND_NAMES = {"b": "bool", "i": "signed", "u": "unsigned", "f": "floating", "c": "complex", "V": "keys"}
+_KIND_NAMES = {"b": "boolean", "i": "integer", "f": "floating", "c": "complex", "V": "keys"}
+_ONE_KIND_OF_INTEGERS = {"i": "signed integer", "u": "unsigned integer"}
+
+
+def describe_kinds(kinds: str) -> str:
+    """Returns in words what dtypes of some kinds are.
+
+    >>> [describe_kinds(kinds) for kinds in ("f", "iu", "bi", "biuf")]
+    ['floating', 'integer', 'boolean or signed integer', 'boolean, integer or floating']
+    """
+    if "i" in kinds and "u" in kinds:
+        names = [_KIND_NAMES[k] for k in kinds if k != "u"]
+    else:
+        names = [_ONE_KIND_OF_INTEGERS.get(k) or _KIND_NAMES[k] for k in kinds]
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 class Elementwise(ArrayOperation):
@@ -266,8 +281,7 @@ def types_text(types: tuple[ArrayType, ...]) -> str:
 def check_kind(op: Operation[object], t: ArrayType, kinds: str, role: str = "operand") -> None:
     """Raises a DTypeError unless the type's dtype is of one of the kinds."""
     if t.kind not in kinds:
-        names = [KIND_NAMES[k] for k in kinds]
-        raise DTypeError(f"{op.name}: {role} must be {' or '.join(names)}, got {t!r}")
+        raise DTypeError(f"{op.name}: {role} must be {describe_kinds(kinds)}, got {t!r}")
 
 
 def elementwise_type(op: Elementwise, types: tuple[ArrayType, ...], offset: int = 0) -> ArrayType:
