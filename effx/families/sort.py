@@ -163,15 +163,20 @@ def emit_ordered_bits(body: Body, x: str, t: ArrayType, zeros_equal: bool = True
         down = body.line(f"stablehlo.not {sign} : {it.mlir}")
         below = body.line(f"stablehlo.add {flipped}, {down} : {it.mlir}")
         return body.line(f"stablehlo.select {is_nan}, {top}, {below} : {mask}, {it.mlir}"), it
-    if zeros_equal:
-        zero = body.constant(0.0, t)
-        is_zero = body.line(f"stablehlo.compare EQ, {x}, {zero}, FLOAT : ({t.mlir}, {t.mlir}) -> {mask}")
-        x = body.line(f"stablehlo.select {is_zero}, {zero}, {x} : {mask}, {t.mlir}")
     nan = body.constant(float("nan"), t)
     is_nan = body.line(f"stablehlo.compare NE, {x}, {x}, FLOAT : ({t.mlir}, {t.mlir}) -> {mask}")
     x = body.line(f"stablehlo.select {is_nan}, {nan}, {x} : {mask}, {t.mlir}")
     bits = body.line(f"stablehlo.bitcast_convert {x} : ({t.mlir}) -> {it.mlir}")
-    return flip_float_order(body, bits, it, width), it
+    flipped = flip_float_order(body, bits, it, width)
+    if not zeros_equal:
+        return flipped, it
+    # Of -0.0 come all bits set. A comparison of floats with 0.0 would take subnormal numbers for zeros, too.
+    is_minus_zero = body.line(
+        f"stablehlo.compare EQ, {flipped}, {body.constant(-1, it)}, SIGNED : ({it.mlir}, {it.mlir}) -> {mask}"
+    )
+    return body.line(
+        f"stablehlo.select {is_minus_zero}, {body.constant(0, it)}, {flipped} : {mask}, {it.mlir}"
+    ), it
 
 
 def nan_has_sign_bit(dtype: dtypes.DType) -> bool:

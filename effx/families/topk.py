@@ -32,6 +32,7 @@ from effx.handling import (
     vmap_rule,
 )
 from effx.ir.ops.base import check_arity, check_int, check_kind
+from effx.ir.ops.convert import Bitcast
 from effx.ir.ops.index import Gather
 from effx.ir.ops.reduce import ReduceMax
 from effx.ir.ops.shape import Iota, Reverse, Slice
@@ -174,8 +175,7 @@ def decompose_top_k(op: TopK, x: Array) -> tuple[Array, Array]:
         return _find_in_blocks(op, x, length)
     if is_found_by_bits(t) and op.k and t.size:
         # In the order of bits zeros differ, and NaN of both signs: there is one of each here.
-        key = convert(x, dtypes.float32)
-        key = where(key == 0.0, 0.0, where(key != key, math.nan, key))
+        key = _read_as_float(_rank_floats(x))
         # A hundred times faster than a sort for ten of 600,000.
         rows = TopIndices(op.k)(reshape(key, (math.prod(t.shape[:-1]), t.shape[-1])))
         indices = reshape(rows, (*t.shape[:-1], op.k))
@@ -226,7 +226,9 @@ def _find_in_blocks(op: TopK, x: Array, length: int) -> tuple[Array, Array]:
     count = n // length
     whole, in_blocks = count * length, op.k * length
     blocks = reshape(_slice_last_axis(x, 0, whole), (*rows, count, length))
-    _, chosen = TopK(op.k)(ReduceMax((last + 1,))(blocks))
+    ranks = _rank_floats(blocks) if t.kind == "f" else blocks
+    maxima = ReduceMax((last + 1,))(ranks)
+    _, chosen = TopK(op.k)(_read_as_float(maxima) if t.kind == "f" else maxima)
     (chosen,) = Sort(last)(chosen)
     axes = tuple(range(last))
     read = Gather((last + 1,), (last,), (last,), (*(1 for _ in rows), 1, length), axes, axes)
@@ -237,6 +239,27 @@ def _find_in_blocks(op: TopK, x: Array, length: int) -> tuple[Array, Array]:
     starts = gather_along_axis(chosen, minimum(places >> length.bit_length() - 1, op.k - 1), last) * length
     in_row = where(places < in_blocks, starts + (places & length - 1), places + (whole - in_blocks))
     return values, in_row
+
+
+def _rank_floats(x: Array) -> Array:
+    """Returns integers of 32 or 64 bits that are ordered as floats are: zeros are equal, and NaN is above all.
+
+    XLA:CPU's comparisons of floats take subnormal numbers for zeros.
+    """
+    wide = convert(x, dtypes.float64 if x.type.dtype == dtypes.float64 else dtypes.float32)
+    bits = Bitcast(dtypes.bits_dtype(wide.type.dtype))(wide)
+    return where(wide != wide, int(dtypes.iinfo(bits.type.dtype).max), _negate_magnitude(bits))
+
+
+def _read_as_float(rank: Array) -> Array:
+    """Returns the float of a rank, with zeros and NaN of one kind."""
+    is_wide = rank.type.dtype == dtypes.int64
+    return Bitcast(dtypes.float64 if is_wide else dtypes.float32)(_negate_magnitude(rank))
+
+
+def _negate_magnitude(x: Array) -> Array:
+    """Maps a negative float's bits, a sign and a magnitude, to the negative integer of that magnitude, and back."""
+    return where(x < 0, int(dtypes.iinfo(x.type.dtype).min) - x, x)
 
 
 def _slice_last_axis(x: Array, start: int, limit: int) -> Array:

@@ -42,7 +42,21 @@ def draw_rows(dtype: Any, shape: tuple[int, int]) -> list[np.ndarray[Any, Any]]:
     special = rng.choice(
         np.array([0.0, -0.0, -np.inf, np.nan, 1.0]), shape, p=[0.3, 0.3, 0.3, 0.0001, 0.0999]
     )
-    return [few, rng.normal(size=shape).astype(dtype), special.astype(dtype), np.full(shape, -np.inf, dtype)]
+    return [
+        few,
+        rng.normal(size=shape).astype(dtype),
+        special.astype(dtype),
+        np.full(shape, -np.inf, dtype),
+        draw_subnormal(dtype, shape),
+    ]
+
+
+def draw_subnormal(dtype: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Returns numbers below the smallest normal one, which XLA:CPU compares as zeros."""
+    smallest = np.array(float(enp.finfo(dtype).smallest_subnormal), dtype)
+    multiples = np.random.default_rng(shape[-1]).integers(-60, 60, shape)
+    numbers: np.ndarray[Any, Any] = multiples.astype(dtype) * smallest
+    return numbers
 
 
 def find_largest(x: np.ndarray[Any, Any], k: int) -> np.ndarray[Any, Any]:
@@ -72,6 +86,22 @@ def test_values_and_order(rows: int, k: int, dtype: Any) -> None:
                 )
                 if data.dtype.kind == "f":
                     np.testing.assert_array_equal(np.signbit(np.asarray(values)), np.signbit(largest))
+
+
+@pytest.mark.parametrize(
+    "dtype", [d for d in DTYPES if np.dtype(d).kind in "fV"], ids=lambda d: np.dtype(d).name
+)
+def test_subnormal_numbers_of_short_rows(dtype: Any) -> None:
+    x = draw_subnormal(dtype, (3, 40))
+    assert len(np.unique(x.astype(np.float64))) > 20
+    with effx.enable_x64():
+        for run in (lax.top_k, effx.jit(lax.top_k, static_argnums=1)):
+            values, indices = run(x, 7)
+            np.testing.assert_array_equal(indices, find_largest(x, 7))
+            np.testing.assert_array_equal(
+                np.asarray(values).view(f"u{x.itemsize}"),
+                np.take_along_axis(x, find_largest(x, 7), -1).view(f"u{x.itemsize}"),
+            )
 
 
 def test_no_blocks_where_they_find_nothing_out() -> None:

@@ -178,6 +178,8 @@ def test_sorts_of_several_operands_are_stable(dtype: str, shape: tuple[int, ...]
         key[rng.random(shape) < 0.1] = nan
         key[rng.random(shape) < 0.1] = -inf
         key[rng.random(shape) < 0.1] = -0.0
+        key[rng.random(shape) < 0.1] = -np.finfo(dtype).smallest_subnormal
+        key[rng.random(shape) < 0.1] = 2 * np.finfo(dtype).smallest_subnormal
     others = rng.normal(size=shape).astype(np.float32), rng.integers(0, 9, shape).astype(np.int16)
     order = np.argsort(key, axis, kind="stable")
     operands: list[np.ndarray[Any, Any]] = [key, *others]
