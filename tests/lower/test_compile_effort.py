@@ -35,8 +35,12 @@ everywhere = pytest.mark.parametrize("globally", [False, True], ids=["context", 
 
 
 @pytest.fixture(autouse=True)
-def clean() -> Iterator[None]:
-    """No program that another test compiled, and no compilation that goes on."""
+def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No program that another test compiled, no compilation that goes on, and no jax that another test imported.
+
+    Beside jax C++ takes no calls with arrays of NumPy.
+    """
+    monkeypatch.delitem(sys.modules, "jax._src.config", raising=False)
     effx.clear_caches()
     yield
     wait_for_compilations()
