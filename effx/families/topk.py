@@ -226,9 +226,9 @@ def _find_in_blocks(op: TopK, x: Array, length: int) -> tuple[Array, Array]:
     count = n // length
     whole, in_blocks = count * length, op.k * length
     blocks = reshape(_slice_last_axis(x, 0, whole), (*rows, count, length))
-    ranks = _rank_floats(blocks) if t.kind == "f" else blocks
-    maxima = ReduceMax((last + 1,))(ranks)
-    _, chosen = TopK(op.k)(_read_as_float(maxima) if t.kind == "f" else maxima)
+    find_maxima = ReduceMax((last + 1,))
+    maxima = _read_as_float(find_maxima(_rank_floats(blocks))) if t.kind == "f" else find_maxima(blocks)
+    _, chosen = TopK(op.k)(maxima)
     (chosen,) = Sort(last)(chosen)
     axes = tuple(range(last))
     read = Gather((last + 1,), (last,), (last,), (*(1 for _ in rows), 1, length), axes, axes)

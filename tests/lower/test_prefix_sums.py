@@ -71,9 +71,11 @@ LENGTHS = [
     512,
     513,
     1000,
+    4096,
     4103,
     (1 << 16) + 1,
     (1 << 17) + 5,
+    (1 << 18) + 133,
 ]
 Data: TypeAlias = np.ndarray[Any, Any]
 DTYPES: list[Any] = [np.int8, np.uint32, np.int32, np.float16, np.float32, np.float64, np.complex64]
@@ -90,7 +92,7 @@ def test_rows_of_eight(length: int, reverse: bool) -> None:
     def turn(x: Data) -> Data:
         return x[..., ::-1] if reverse else x
 
-    # Two dtypes for each length: 7 and 20 have no common divisor.
+    # Two dtypes for each length: 7 and 22 have no common divisor.
     for dtype in (DTYPES[LENGTHS.index(length) % 7], DTYPES[(LENGTHS.index(length) + 3) % 7]):
         data = rng.integers(0, 2, shape).astype(dtype)
         if dtype == np.float16:
